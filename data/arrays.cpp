@@ -270,7 +270,7 @@ Splits Arrays::open() const {
   const std::vector<std::string> words = source->class_names();
   if (!words.empty() && target != "auto" && target != "class")
     refuse(*this, "the last column holds words, such as " + field_text(words[0]) + ", which are classes");
-  const std::unique_ptr<ArraySource> held = files.test.empty() ? nullptr : open_arrays(files.test, 1, words);
+  const std::unique_ptr<ArraySource> held = files.test.empty() ? nullptr : open_arrays(files.test, 1, source.get());
   const ArraySource& second = held ? *held : *source;
   const std::string images = present(*source, {"x_train", "train_images", "images", "x", "input"}),
                     labels = present(*source, {"y_train", "train_labels", "labels", "y", "output", "masks"}),

@@ -323,6 +323,7 @@ Splits ImageFolder::open() const try {
     fail(Fault::data, text_of(parts.test), ": maps pictures to ", test.source.numbers, " numbers, ",
          text_of(parts.train), " to ", train.source.numbers,
          " (0: to classes); make them equal, or say by target what they are");
+  check_columns(parts.test.front(), test.columns, parts.train.front(), train.columns);
   place_classes(test, train, text_of(parts.test), text_of(parts.train), notes);
   return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
           std::make_shared<FolderImages>(options, test.source, test.classes, std::move(test.pictures)), notes};

@@ -156,9 +156,13 @@ ArrayImages images_of(const ArraySource& source, const std::string& name, const 
   };
   const bool is_filed = rows && bytes_of(rows->form()) > most_bytes;
   NumberArray array = is_filed ? rows->form() : source.array(name);
-  if ((array.bytes.empty() && !is_filed) || array.shape.size() < 2 || array.shape.size() > 4)
-    fail(Fault::data, where, " has the shape [", fmt::format("{}", fmt::join(array.shape, ", ")),
-         "], expected [N, F], [N, H, W], [N, H, W, C] or [N, C, H, W]");
+  const auto refuse = [&](const std::string& what) {
+    fail(Fault::data, where, " has the shape [", fmt::format("{}", fmt::join(array.shape, ", ")), "], ", what);
+  };
+  if (array.shape.size() < 2 || array.shape.size() > 4)
+    refuse("expected [N, F], [N, H, W], [N, H, W, C] or [N, C, H, W]");
+  if (array.shape[0] == 0) refuse("so no sample; save it with at least one");
+  if (array.bytes.empty() && !is_filed) refuse("so no number in a sample; save it with at least one");
   bool is_last = false;
   ArrayImages images{.sample_shape = shape_of(source, name, array.shape, layout, where, is_last),
                      .samples = array.shape[0]};

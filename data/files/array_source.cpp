@@ -62,8 +62,8 @@ bool is_hdf5_name(const fs::path& file) {
   return suffix == ".h5" || suffix == ".hdf5" || suffix == ".hdf" || suffix == ".he5";
 }
 
-std::unique_ptr<ArraySource> open_arrays(const fs::path& path, int targets, const std::vector<std::string>& classes) {
-  if (is_table_name(path)) return std::make_unique<TableFile>(path, targets, classes);
+std::unique_ptr<ArraySource> open_arrays(const fs::path& path, int targets, const ArraySource* training) {
+  if (is_table_name(path)) return std::make_unique<TableFile>(path, targets, training);
   if (is_hdf5_name(path)) return std::make_unique<Hdf5Arrays>(path);
   return std::make_unique<NpyFile>(path);
 }

@@ -41,6 +41,8 @@ class ArraySource {
   virtual ArrayPlaces places(const std::string& name) const;
   /// The names of the classes that the targets number; empty if they have none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  /// The names of a table's columns; empty if it names none.
+  virtual std::vector<std::string> column_names() const { return {}; }
   /// The numbers of an array's attribute; empty if it is absent.
   virtual std::vector<double> attribute(const std::string& /*array*/, const std::string& /*name*/) const { return {}; }
 
@@ -51,9 +53,9 @@ class ArraySource {
 /// Whether the name has an HDF5 suffix: .h5, .hdf5, .hdf or .he5.
 bool is_hdf5_name(const std::filesystem::path& file);
 
-/// A .npz or HDF5 file, a folder of .npy files, or a table whose last `targets` columns are targets; words in them are
-/// of these classes, if any are given. Throws Fault::data.
+/// A .npz or HDF5 file, a folder of .npy files, or a table whose last `targets` columns are targets; of a test half it
+/// has the columns and the classes of its training half. Throws Fault::data.
 std::unique_ptr<ArraySource> open_arrays(const std::filesystem::path& path, int targets = 1,
-                                         const std::vector<std::string>& classes = {});
+                                         const ArraySource* training = nullptr);
 
 }  // namespace nixie

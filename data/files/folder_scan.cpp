@@ -124,6 +124,17 @@ std::vector<std::uint8_t> PictureSource::read(const Picture& picture) const {
   return bytes;
 }
 
+bool is_number_of_no_class(std::string_view text) {
+  if (std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })) return false;
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
+  if (is_hex) text.remove_prefix(2);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
+                                            is_hex ? std::chars_format::hex : std::chars_format::general);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
+}
+
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes) {
   for (const auto& [name, pictures] : classes) scan.classes.push_back(name);
   if (std::all_of(scan.classes.begin(), scan.classes.end(), is_number))

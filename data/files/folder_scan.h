@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nixie/data/files/image.h"
@@ -55,6 +56,7 @@ struct FolderScan {
   std::vector<std::string> classes = {};  ///< sorted as numbers if all are, else as text; none if targets are numbers
   std::vector<std::vector<Picture>> pictures = {};    ///< of each class, or all
   std::map<std::string, std::int64_t> left_out = {};  ///< `.gif files` -> how many
+  std::vector<std::string> columns = {};  ///< the names of a table's columns that are read; none if it has none
 };
 
 /// The kind under which pipes, devices and broken links are counted.
@@ -70,6 +72,9 @@ bool is_picture(const std::filesystem::directory_entry& entry, FolderScan& scan)
 std::vector<std::filesystem::path> pictures_below(const std::filesystem::path& folder, FolderScan& scan);
 /// `.jpg` of `a.JPG`
 std::string lower_suffix(const std::filesystem::path& file);
+/// -1, 1.5, +2, 1e3, 0x1, nan: a number in another form than digits, as tools write where a label is missing or no
+/// class. Names may hold digits.
+bool is_number_of_no_class(std::string_view text);
 /// Sets a scan's classes: sorted as numbers if all names are integers, else as text.
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes);
 

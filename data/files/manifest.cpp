@@ -68,10 +68,13 @@ void require_picture(const fs::path& file, std::int64_t row, const fs::path& pic
        " cannot be read: ", error.message(), "; ", system_remedy(error.value()));
 }
 
-/// The rows that name pictures; the first may name the columns.
-std::vector<TableRow> picture_rows(const fs::path& file) {
+/// The rows that name pictures; the first may name the `columns`.
+std::vector<TableRow> picture_rows(const fs::path& file, std::vector<std::string>& columns) {
   std::vector<TableRow> rows = read_table(file);
-  if (!rows.empty() && !is_picture_name(rows[0].cells[0])) rows.erase(rows.begin());
+  if (!rows.empty() && !is_picture_name(rows[0].cells[0])) {
+    columns = std::move(rows[0].cells);
+    rows.erase(rows.begin());
+  }
   for (const TableRow& row : rows)
     if (!is_picture_name(row.cells[0]))
       fail_row(file, row.number, row.cells[0] + " does not end as a JPEG or PNG file");
@@ -95,6 +98,15 @@ bool are_numbers(const std::vector<TableRow>& rows) {
 bool are_masks(const std::vector<TableRow>& rows) {
   return std::all_of(rows.begin(), rows.end(),
                      [](const TableRow& row) { return row.cells.size() > 1 && is_picture_name(row.cells[1]); });
+}
+
+/// Throws where a class is such a number; nan and inf are words among classes that are.
+void refuse_number_of_no_class(const fs::path& file, const TableRow& row) {
+  const std::string& name = row.cells[1];
+  if (const auto number = number_in(name); !is_number_of_no_class(name) || (number && !std::isfinite(*number))) return;
+  fail(Fault::data, file.string(), ":", row.number, ": ", field_text(name),
+       " in column 2 is the number of no class; expected one from 0 on, or a name; mend or leave out the row, or set "
+       "target to class where these are names, to numbers for a regression");
 }
 
 void take_masks(FolderScan& scan, const fs::path& file, const std::vector<TableRow>& rows) {
@@ -151,27 +163,30 @@ void refuse_test_alone(const fs::path& path, const std::vector<std::string>& tes
 }  // namespace
 
 FolderScan scan_manifest(const fs::path& file, const std::string& target) {
-  const std::vector<TableRow> rows = picture_rows(file);
-  if (rows.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
   FolderScan scan{.source = {file.has_parent_path() ? file.parent_path() : fs::path(".")}};
+  const std::vector<TableRow> rows = picture_rows(file, scan.columns);
+  if (rows.empty()) fail(Fault::data, file.string(), ": no row names a picture; expected rows picture,class");
   for (const TableRow& row : rows) require_picture(file, row.number, scan.source.folder / row.cells[0]);
   if (target == "numbers" || (target == "auto" && are_numbers(rows))) {
     take_numbers(scan, file, rows);
     return scan;
   }
+  constexpr std::size_t kRead = 2;  // the picture, its class or mask
+  scan.columns.resize(std::min(scan.columns.size(), kRead));
   if (target == "mask" || (target == "auto" && are_masks(rows))) {
     take_masks(scan, file, rows);
     return scan;
   }
   std::map<std::string, std::vector<Picture>> pictures;
-  std::size_t columns = 2;
+  std::size_t columns = kRead;
   for (const TableRow& row : rows) {
     if (row.cells.size() < 2 || row.cells[1].empty()) fail_row(file, row.number, "no class");
+    if (target != "class") refuse_number_of_no_class(file, row);
     columns = std::max(columns, row.cells.size());
     pictures[row.cells[1]].push_back({row.cells[0]});
   }
   take_classes(scan, std::move(pictures));
-  if (columns > 2) scan.left_out["columns behind the class"] = static_cast<std::int64_t>(columns) - 2;
+  if (columns > kRead) scan.left_out["columns behind the class"] = static_cast<std::int64_t>(columns - kRead);
   return scan;
 }
 
@@ -206,7 +221,7 @@ FolderScan scan_pictures(const PicturePart& part, const std::string& target) {
 }
 
 std::vector<std::string> class_names_of(const PicturePart& part) {
-  if (is_shard_name(part.front()) || is_table_name(part.front())) return scan_pictures(part).classes;
+  if (is_shard_name(part.front())) return scan_shards(part).classes;
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(part.front(), error))

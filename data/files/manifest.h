@@ -27,8 +27,10 @@ struct PictureParts {
 PictureParts find_parts(const std::filesystem::path& path);
 
 /// scan_folder, scan_manifest or scan_shards. Throws a usage Error if `target` is numbers and there is no manifest.
-FolderScan scan_pictures(const PicturePart& part, const std::string& target = "auto");
-/// The names of the classes of a training half, without reading its pictures.
+FolderScan scan_pictures(const PicturePart& part, const std::string& target);
+/// The target to scan with where only the pictures matter: the name of a class may be any text.
+inline constexpr const char* kAnyTarget = "class";
+/// The names of the classes in the folders or shards of a training half, without reading its pictures.
 std::vector<std::string> class_names_of(const PicturePart& part);
 
 }  // namespace nixie

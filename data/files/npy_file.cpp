@@ -33,6 +33,42 @@ std::string_view value_of(std::string_view header, std::string_view key) {
   return first == std::string_view::npos ? std::string_view{} : rest.substr(first);
 }
 
+/// The type at the front of a text: in quotes, or a list of fields in brackets; none where it does not end.
+std::string_view type_of(std::string_view text) {
+  if (!text.starts_with('\'') && !text.starts_with('[')) return {};
+  char quote = 0;
+  int depth = 0;  // of brackets
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0)
+      quote = c == quote ? 0 : quote;
+    else if (c == '\'' || c == '"')
+      quote = c;
+    else
+      depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (quote == 0 && depth == 0) return text.substr(0, i + 1);
+  }
+  return {};
+}
+
+/// '<f4', '|u1': numbers of 1, 2, 4 or 8 bytes whose first byte is the lowest.
+bool is_number_type(std::string_view type) {
+  return type.size() == 5 && type[0] == '\'' && type[1] != '>' &&
+         std::string_view("uifb").find(type[2]) != std::string_view::npos &&
+         std::string_view("1248").find(type[3]) != std::string_view::npos;
+}
+
+/// What an array of another type holds, and what is expected in its place.
+std::string expected_for(std::string_view type, const std::string& name) {
+  if (type.starts_with('[')) return ", which holds records, expected numbers, such as one of their fields";
+  const char kind = type.size() > 3 ? type[2] : ' ';
+  const char* content = kind == 'O' ? "Python objects" : kind == 'U' || kind == 'S' ? "text" : nullptr;
+  if (!content) return ", expected little-endian numbers, as of astype(\"<f4\")";
+  return fmt::format(
+      ", which holds {}, expected numbers, for classes those of numpy.unique({}, return_inverse=True)[1]", content,
+      name);
+}
+
 std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
   if (!text.starts_with('(')) return {};
   std::vector<std::int64_t> shape;
@@ -160,17 +196,13 @@ NumberArray NpyFile::array(const std::string& name) const {
   if (is_long) length |= std::size_t{bytes[10]} << 16 | std::size_t{bytes[11]} << 24;
   if (length > bytes.size() - start) refuse(name, "is cut off in its header");
   const std::string_view header(reinterpret_cast<const char*>(bytes.data() + start), length);
-  const std::string_view descr = value_of(header, "descr");
+  const std::string_view descr = type_of(value_of(header, "descr"));
   const std::string_view order = value_of(header, "fortran_order");
   const auto shape = shape_of(value_of(header, "shape"));
   const bool is_fortran = order.starts_with("True");
-  if (descr.size() < 5 || descr[0] != '\'' || !shape || (!is_fortran && !order.starts_with("False")))
-    refuse(name, "has a damaged header");
+  if (descr.empty() || !shape || (!is_fortran && !order.starts_with("False"))) refuse(name, "has a damaged header");
+  if (!is_number_type(descr)) refuse(name, fmt::format("has the type {}{}", descr, expected_for(descr, name)));
   const std::string type(descr.substr(2, 2));
-  if (descr[4] != '\'' || descr[1] == '>' || std::string_view("uifb").find(type[0]) == std::string_view::npos ||
-      std::string_view("1248").find(type[1]) == std::string_view::npos)
-    refuse(name, fmt::format("has the type {}, expected little-endian numbers, as of astype(\"<f4\")",
-                             descr.substr(0, descr.find('\'', 1) + 1)));
   if (is_fortran) refuse(name, "is in Fortran's order, expected that of numpy.ascontiguousarray");
   // Each size is held against what there is before it takes part in a product.
   const std::uint64_t there = bytes.size() - start - length;

@@ -19,7 +19,8 @@ class NpyFile final : public ArraySource {
 
   bool has(const std::string& name) const override { return entries_.contains(name); }
   std::string names() const override;
-  /// Throws Fault::data naming the file and the array if it is damaged, in Fortran order, big-endian or of objects.
+  /// Throws Fault::data naming the file and the array if it is damaged, in Fortran order, big-endian or holds no
+  /// numbers.
   NumberArray array(const std::string& name) const override;
 
  private:

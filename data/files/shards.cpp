@@ -2,7 +2,6 @@
 #include "nixie/data/files/shards.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "nixie/core/base/error.h"
@@ -44,19 +43,6 @@ bool is_left_out(const fs::path& name) {
                      [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
 }
 
-/// -1, 1.5, +2, 1e3, 0x1, nan: a number in another form than digits, as tools write where a label is missing or no
-/// class. Names may hold digits.
-bool is_number_of_no_class(std::string_view text) {
-  if (std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })) return false;
-  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-  const bool is_hex = text.starts_with("0x") || text.starts_with("0X");
-  if (is_hex) text.remove_prefix(2);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
-                                            is_hex ? std::chars_format::hex : std::chars_format::general);
-  return error != std::errc::invalid_argument && end == text.data() + text.size();
-}
-
 class ShardReader {
  public:
   ShardReader(const fs::path& path, std::int32_t index) : path_(path), index_(index) {}
@@ -72,6 +58,11 @@ class ShardReader {
     if (shard_.pictures.empty())  // as of an archive that was zeroed
       fail(Fault::data, path_.string(), ": no .jpg, .jpeg or .png file in it; fetch it again, or take it away");
     for (auto& [picture, name] : shard_.pictures) name = class_of(picture.name);
+    for (const auto& [picture, name] : shard_.pictures) samples_.erase(split_name(picture.name).first);
+    for (const auto& [key, sample] : samples_) {
+      if (sample.has_cls) ++shard_.left_out[".cls files without a picture"];
+      if (sample.has_json) ++shard_.left_out[".json files without a picture"];
+    }
     return std::move(shard_);
   }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -17,26 +18,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The cells of a line; a quote that does not end goes to the line's end.
-std::vector<std::string> cells_of(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  const auto trim = [](std::string& cell) {
-    cell.erase(cell.find_last_not_of(' ') + 1);
-    cell.erase(0, cell.find_first_not_of(' '));
+std::string trimmed(std::string cell) {
+  cell.erase(cell.find_last_not_of(' ') + 1);
+  cell.erase(0, cell.find_first_not_of(' '));
+  return cell;
+}
+
+/// The cells of a line; `file` and `number` are for messages.
+std::vector<std::string> cells_of(const std::string& line, const fs::path& file, std::int64_t number) {
+  std::vector<std::string> cells;
+  const auto refuse = [&](const char* what) {
+    fail(Fault::data, file.string(), ":", number, ": column ", cells.size() + 1, what);
   };
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
-      cells.back() += line[++i];
-    else if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      trim(cells.back()), cells.emplace_back();
-    else
-      cells.back() += c;
+  constexpr const char* kQuoteInside =
+      " has a quote inside its text; put the whole cell in quotes and write that quote twice";
+  for (std::size_t at = 0; at <= line.size(); ++at) {  // at the comma, or the end, of the cell before
+    std::string cell;
+    const std::size_t first = std::min(line.find_first_not_of(' ', at), line.size());
+    if (line[first] == '"') {
+      for (at = first + 1; line[at] != '"' || line[at + 1] == '"'; ++at) {
+        if (at == line.size()) refuse(" begins with a quote that does not end on the line; end it there");
+        if (line[at] == '"') ++at;
+        cell += line[at];
+      }
+      at = std::min(line.find_first_not_of(' ', at + 1), line.size());
+      if (at < line.size() && line[at] != ',') refuse(kQuoteInside);
+    } else {
+      const std::size_t end = std::min(line.find(',', at), line.size());
+      cell = line.substr(at, end - at);
+      if (cell.find('"') != std::string::npos) refuse(kQuoteInside);
+      at = end;
+    }
+    cells.push_back(trimmed(std::move(cell)));
   }
-  trim(cells.back());
   return cells;
 }
 
@@ -74,7 +88,7 @@ std::vector<TableRow> read_table(const fs::path& file) {
     if (line.find('\r') != std::string::npos)
       fail(Fault::data, file.string(), ":", number,
            ": a carriage return inside the line; end lines by a line feed, with or without one before it");
-    std::vector<std::string> cells = cells_of(line);
+    std::vector<std::string> cells = cells_of(line, file, number);
     for (const auto& [mark, name] : {std::pair{';', "a semicolon"}, {'\t', "a tab"}})
       if (number > 1 && cells.size() == 1 && cells[0].find(mark) != std::string::npos)
         fail(Fault::data, file.string(), ":", number, ": has ", name, " and no comma; separate cells by commas");
@@ -87,8 +101,19 @@ std::optional<double> number_in(const std::string& cell) {
   double number = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
   if (end != cell.data() + cell.size() || error == std::errc::invalid_argument) return {};
-  // Samples and targets are floats.
-  return error == std::errc{} && std::isfinite(static_cast<float>(number)) ? number : INFINITY;
+  if (error == std::errc::result_out_of_range) number = std::strtod(cell.c_str(), nullptr);  // infinite, or about 0
+  return std::isfinite(static_cast<float>(number)) ? number : INFINITY;                      // samples are floats
+}
+
+void check_columns(const fs::path& test, const std::vector<std::string>& test_names, const fs::path& train,
+                   const std::vector<std::string>& train_names) {
+  const auto [own, other] = std::ranges::mismatch(test_names, train_names);
+  if (test_names.empty() || train_names.empty() || (own == test_names.end() && other == train_names.end())) return;
+  const auto text = [](auto name, const std::vector<std::string>& names) {
+    return name == names.end() ? "missing" : field_text(*name);
+  };
+  fail(Fault::data, test.string(), ": column ", own - test_names.begin() + 1, " is ", text(own, test_names), ", in ",
+       train.string(), " it is ", text(other, train_names), "; give both files the same columns in the same order");
 }
 
 bool is_number_table(const fs::path& file) {
@@ -96,21 +121,25 @@ bool is_number_table(const fs::path& file) {
   return !rows.empty() && number_in(rows.back().cells[0]);
 }
 
-TableFile::TableFile(const fs::path& file, int targets, const std::vector<std::string>& classes)
-    : ArraySource(file), class_names_(classes) {
+TableFile::TableFile(const fs::path& file, int targets, const ArraySource* training)
+    : ArraySource(file), class_names_(training ? training->class_names() : std::vector<std::string>{}) {
   std::vector<TableRow> rows = read_table(file);
   const auto is_number = [](const std::string& cell) { return number_in(cell).has_value(); };
-  if (!rows.empty() && std::ranges::none_of(rows[0].cells, is_number)) rows.erase(rows.begin());  // the columns' names
+  if (!rows.empty() && std::ranges::none_of(rows[0].cells, is_number)) {
+    column_names_ = std::move(rows[0].cells);
+    rows.erase(rows.begin());
+  }
+  if (training) check_columns(file, column_names_, training->path(), training->column_names());
   if (rows.empty()) fail(Fault::data, file.string(), ": no row of numbers");
   const std::size_t columns = rows[0].cells.size(), given = static_cast<std::size_t>(targets);
   if (columns <= given)
     fail(Fault::data, file.string(), ":", rows[0].number, ": ", columns, " columns, expected numbers and then ", given,
          given == 1 ? " target" : " targets");
   // Words in the last column name classes.
-  const bool is_named = given == 1 && (!classes.empty() || std::ranges::none_of(rows, [&](const TableRow& row) {
+  const bool is_named = given == 1 && (!class_names_.empty() || std::ranges::none_of(rows, [&](const TableRow& row) {
                           return is_number(row.cells.back());
                         }));
-  if (is_named && classes.empty()) {
+  if (is_named && class_names_.empty()) {
     for (const TableRow& row : rows) class_names_.push_back(row.cells.back());
     std::ranges::sort(class_names_);
     class_names_.erase(std::unique(class_names_.begin(), class_names_.end()), class_names_.end());

@@ -15,9 +15,13 @@ struct TableRow {
 
 /// Whether the name ends in .csv, in any case.
 bool is_table_name(const std::filesystem::path& file);
-/// The lines of a CSV file that are not empty; spaces around a cell are no part of it. Throws Fault::data.
+/// The lines of a CSV file that are not empty; spaces around a cell are no part of it. Throws Fault::data, also for a
+/// quote in a cell that is not quoted as a whole on its line.
 std::vector<TableRow> read_table(const std::filesystem::path& file);
-/// The number that is the whole cell; one beyond the range is infinite.
+/// Columns are taken by position: throws Fault::data where the tables of both halves name them, but not alike.
+void check_columns(const std::filesystem::path& test, const std::vector<std::string>& test_names,
+                   const std::filesystem::path& train, const std::vector<std::string>& train_names);
+/// The number that is the whole cell; one beyond the range is infinite, one below it 0.
 std::optional<double> number_in(const std::string& cell);
 /// Whether the file is a table of numbers, not one that names pictures: its last row begins with a number.
 bool is_number_table(const std::filesystem::path& file);
@@ -27,19 +31,21 @@ bool is_number_table(const std::filesystem::path& file);
 /// Words in a single target column are classes, numbered in the order of the alphabet.
 class TableFile final : public ArraySource {
  public:
-  /// Words are of the `classes`, if any are given. Throws Fault::data naming file, line and column of a cell that is no
-  /// finite number or another word, or a row of another length.
-  TableFile(const std::filesystem::path& file, int targets, const std::vector<std::string>& classes = {});
+  /// Of a test half, words are of the classes of the `training` half. Throws Fault::data naming file, line and column
+  /// of a cell that is no finite number or another word, a row of another length, or a column with another name than
+  /// there.
+  TableFile(const std::filesystem::path& file, int targets, const ArraySource* training = nullptr);
 
   bool has(const std::string& name) const override { return name == "x" || (name == "y" && !targets_.shape.empty()); }
   std::string names() const override { return "x, y"; }
   NumberArray array(const std::string& name) const override { return name == "x" ? numbers_ : targets_; }
   ArrayPlaces places(const std::string& name) const override;
   std::vector<std::string> class_names() const override { return class_names_; }
+  std::vector<std::string> column_names() const override { return column_names_; }
 
  private:
   NumberArray numbers_, targets_ = {};
-  std::vector<std::string> class_names_ = {};
+  std::vector<std::string> class_names_ = {}, column_names_ = {};
   std::shared_ptr<const std::vector<std::int64_t>> lines_;  // of the rows
 };
 

@@ -324,7 +324,7 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
   } kCases[] = {
       {"", 2, "ACTION is required"},
       {"mend x", 2, "inspect"},
-      {"inspect " + path("none"), 5, "none: no such folder"},
+      {"inspect " + path("none"), 5, "none: no such folder, .csv, .tar, .npz or .h5 file; name one as SOURCE"},
       {"inspect " + path("shard.tar.gz"), 5, "shard.tar.gz: is no folder, .csv, .tar"},
       {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
       {"inspect " + path("loops"), 5, "(left out 1 entries that are no regular files)"},

@@ -69,6 +69,14 @@ TEST_F(DataFolder, AFolderSetsTheNumberOfClasses) {
   for (const auto& [set, outputs] : {std::pair{"", "out: 4"}, {" --set data.arrays.target=numbers", "out: 1"}})
     EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --data " + path("rows.csv") + set).output,
                 HasSubstr(std::string("  - linear:\n      ") + outputs));
+  std::ofstream table(*folder_ / "table.csv");
+  for (int i = 0; i < 40; ++i) table << "colours/red/0.png," << i % 4 - 1 << std::endl;  // as names, or as numbers
+  for (const auto& [target, outputs] : {std::pair{"class", "out: 4"}, {"numbers", "out: 1"}}) {
+    const std::string options = fmt::format(" --set data.image_folder.target={}", target);
+    EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --data " + path("table.csv") + options).output,
+                HasSubstr(std::string("  - linear:\n      ") + outputs));
+    EXPECT_THAT(trainer("data verify " + path("table.csv") + options).output, HasSubstr("40 samples can be read"));
+  }
 }
 
 }  // namespace

@@ -75,7 +75,33 @@ TEST(NpyFile, SaysWhatItCannotRead) {
   EXPECT_THAT(error_with(npy(">f4", "(2, 3)", six)), HasSubstr("has the type '>f4', expected little-endian"));
   EXPECT_THAT(error_with(npy("|u1", "(2, 3)", six, "True")), HasSubstr("a: images: is in Fortran's order"));
   EXPECT_THAT(error_with(npy(">i2", "(3,)", six)), HasSubstr("expected little-endian numbers"));
-  EXPECT_THAT(error_with(npy("|O8", "(3,)", six)), HasSubstr("has the type '|O8'"));
+  const auto error_of_type = [&](const std::string& descr) {
+    const Bytes bytes = npy("|u1", "(3,)", six);
+    std::string text(bytes.begin(), bytes.end());
+    const std::string::size_type at = text.find("'|u1'");
+    text.replace(at, 5, descr);
+    text[8] = static_cast<char>(text[8] + static_cast<int>(descr.size()) - 5);  // the header's length
+    return error_with({text.begin(), text.end()});
+  };
+  const std::string classes = "for classes those of numpy.unique(images, return_inverse=True)[1]; save it again";
+  const struct {
+    std::string descr, words;
+  } kTypes[] = {{"'|O'", "has the type '|O', which holds Python objects, expected numbers, " + classes},
+                {"'|O8'", "has the type '|O8', which holds Python objects, expected numbers"},
+                {"'<U12'", "has the type '<U12', which holds text, expected numbers, " + classes},
+                {"'|S1'", "has the type '|S1', which holds text, expected numbers, " + classes},
+                {"[('a', '<i4'), (\"b]'\", '<f4')]",
+                 "has the type [('a', '<i4'), (\"b]'\", '<f4')], which holds records, expected numbers, such as one of "
+                 "their fields"},
+                {"[('a', [('b', '<i4')])]", "has the type [('a', [('b', '<i4')])], which holds records"},
+                {"'<M8[D]'", "has the type '<M8[D]', expected little-endian numbers, as of astype(\"<f4\")"},
+                {"'<c16'", "has the type '<c16', expected little-endian numbers"},
+                {"'<f16'", "has the type '<f16', expected little-endian numbers"},
+                {"[('a', '<i4')", "has a damaged header"},
+                {"''", "has the type '', expected little-endian numbers"},
+                {"<f4", "has a damaged header"}};
+  for (const auto& [descr, words] : kTypes)
+    EXPECT_THAT(error_of_type(descr), testing::StartsWith((folder / "a").string() + ": images: " + words)) << descr;
   EXPECT_THAT(error_with(npy("|u1", "(7,)", six)), HasSubstr("is cut off"));
   EXPECT_THAT(error_with(npy("|u1", "(5,)", six)), HasSubstr("has 6 bytes of elements, its shape needs 5"));
   EXPECT_THAT(error_with(npy("<u8", "(4294967296, 4294967296, 4294967296)", six)), HasSubstr("is cut off"));
@@ -179,6 +205,10 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   EXPECT_THAT(error_with(npy("<f8", "(2, 1, 1)", bytes_of_numbers<double>({0, 1e39})), labels),
               HasSubstr("images: sample 1 holds 1e+39, expected numbers that are finite in f32"));
   EXPECT_THAT(error_with(npy("|u1", "(4,)", {1, 2, 3, 4}), labels), HasSubstr("images has the shape [4], expected"));
+  EXPECT_THAT(error_with(npy("|u1", "(0, 8, 8)", {}), npy("|u1", "(0,)", {})),
+              HasSubstr("images has the shape [0, 8, 8], so no sample; save it with at least one"));
+  EXPECT_THAT(error_with(npy("|u1", "(2, 0, 8)", {}), labels),
+              HasSubstr("images has the shape [2, 0, 8], so no number in a sample; save it with at least one"));
   EXPECT_THAT(error_with(two, npy("|u1", "(3,)", {0, 1, 2})), HasSubstr("labels has 3 targets for 2 images"));
   EXPECT_THAT(error_with(two, npy("|i1", "(2,)", {0, 255})),
               HasSubstr("labels[1] has the target -1, expected classes from 0 on"));

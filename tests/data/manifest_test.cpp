@@ -15,6 +15,7 @@ namespace {
 using namespace nixie::test;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 class ManifestTest : public testing::Test {
  protected:
@@ -53,6 +54,13 @@ TEST_F(ManifestTest, SaysWhichRowIsWrong) {
       error("file,label\nimages/7.png,cat\n"),
       HasSubstr("images/7.png does not exist; expected a row picture,class or picture,mask or picture,number,..."));
   EXPECT_THAT(error("images/0.png,cat\nimages/0.gif,cat\n"), HasSubstr("does not end as a JPEG or PNG file"));
+  for (const char* cell : {"-1", "+2", "1.0", "1e3", "0x1"}) {
+    const std::string text = fmt::format("images/0.png,0\nimages/1.png,{}\n", cell);
+    EXPECT_THAT(error(text), HasSubstr(fmt::format("list.csv:2: \"{}\" in column 2 is the number of no class", cell)));
+    EXPECT_THAT(scan_manifest(folder_ / "list.csv", "class").classes, UnorderedElementsAre("0", cell));
+  }
+  EXPECT_THAT(error("images/0.png,cat\nimages/1.png,-1\n"), HasSubstr("\"-1\" in column 2 is the number of no class"));
+  EXPECT_THAT(error("images/0.png,a\"cat\"\n"), HasSubstr("list.csv:1: column 2 has a quote inside its text"));
   EXPECT_THAT(error("file,label\n"), HasSubstr("no row names a picture"));
   EXPECT_THAT(error_of(Fault::data, [] { scan_manifest("/none.csv"); }), HasSubstr("/none.csv: cannot be read"));
 }
@@ -126,6 +134,25 @@ TEST_F(ManifestTest, StandsForAFolder) {
   EXPECT_THAT(
       error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
       testing::ContainsRegex("Test.CSV: its classes are not those of .*train.csv, which has none called \"c\""));
+}
+
+TEST_F(ManifestTest, BothHalvesNameTheColumnsAlike) {
+  constexpr const char *kOfClasses = "images/0.png,1,0\nimages/1.png,0,1\n",
+                       *kOfNumbers = "images/0.png,0.5,0\nimages/1.png,0.25,1\n";
+  const struct {
+    const char *train, *val, *rows, *words;
+  } kCases[] = {{"file,x,y\n", "file,x,y\n", kOfNumbers, "no error"},
+                {"", "file,y,x\n", kOfNumbers, "no error"},
+                {"file,x,y\n", "file,y,x\n", kOfNumbers, "val.csv: column 2 is \"y\", in "},
+                {"file,x,y\n", "file,x,z\n", kOfNumbers, "val.csv: column 3 is \"z\", in "},
+                {"file,kind,part\n", "file,part,kind\n", kOfClasses, "val.csv: column 2 is \"part\", in "},
+                {"file,kind,part\n", "file,kind,source\n", kOfClasses, "no error"}};  // the third is not read
+  for (const auto& c : kCases) {
+    std::ofstream(folder_ / "train.csv") << c.train << c.rows;
+    std::ofstream(folder_ / "val.csv") << c.val << c.rows;
+    const ImageFolder data{.path = folder_.path(), .crop = 8, .resize = 8};
+    EXPECT_THAT(error_of(Fault::data, [&] { data.open(); }), HasSubstr(c.words)) << c.train << c.val;
+  }
 }
 
 // A small test half may lack a class; the others keep their places.

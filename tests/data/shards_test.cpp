@@ -128,13 +128,17 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
                                              {"0002.json", in_bytes(R"({"label": 9})")},
                                              {"0002.png", picture_},
                                              {"0002.seg.png", picture_},
+                                             {"0041.cls", in_bytes("9")},
+                                             {"0041.json", in_bytes("{}")},
+                                             {"y/0001.cls", in_bytes("10")},
                                              {"._0002.png", in_bytes("of a Mac")}}));
   const fs::path second =
       write("b.tar", tar({{"0001.jpeg", picture_}, {"0001.cls", in_bytes("10")}, {"9/7.JPG", picture_}}));
   const FolderScan scan = scan_shards({first, second});
   EXPECT_THAT(scan.classes, ElementsAre("9", "10")) << "numbers are in their order";
   EXPECT_THAT(names_of(scan), ElementsAre(ElementsAre("0002.png", "9/7.JPG"), ElementsAre("x/0001.jpg", "0001.jpeg")));
-  EXPECT_EQ(left_out_text(scan), "left out 1 .seg.png files, 1 .txt files");
+  EXPECT_EQ(left_out_text(scan),
+            "left out 2 .cls files without a picture, 1 .json files without a picture, 1 .seg.png files, 1 .txt files");
   EXPECT_EQ(scan.source.read(scan.pictures[1][1]), picture_);
   EXPECT_EQ(scan.source.path_of(scan.pictures[1][1]).string(), second.string() + ": 0001.jpeg");
   EXPECT_THAT(

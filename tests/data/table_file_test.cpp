@@ -46,7 +46,16 @@ TEST_F(TableFileTest, ArraysOfColumns) {
        {0, 1, 0},
        "i8",
        {"setosa", "virginica"}},
-      {"1,2\n", 0, {1, 2}, {}, {1, 2}, {}, "", {}}};
+      {"1,2\n", 0, {1, 2}, {}, {1, 2}, {}, "", {}},
+      {"1e-400,-1e-400,1\n", 1, {1, 2}, {1}, {0, 0}, {1}, "i8", {}},
+      {"1, \"a, \"\"b\"\"\" \n2,\"\"\"\"\n3,\"c\"\n",
+       1,
+       {3, 1},
+       {3},
+       {1, 2, 3},
+       {1, 0, 2},
+       "i8",
+       {"\"", "a, \"b\"", "c"}}};
   for (const auto& c : kCases) {
     const TableFile file(table(c.text), c.targets);
     EXPECT_EQ(file.array("x").shape, c.shape) << c.text;
@@ -71,6 +80,10 @@ TEST_F(TableFileTest, SaysWhichCellIsWrong) {
                 {"1,2\n3,word\n", 1, "t.csv:2: \"word\" in column 2 is no finite number"},
                 {"1,1e999\n", 1, "t.csv:1: \"1e999\" in column 2"},
                 {"1,2\n3\n", 1, "t.csv:2: 1 cells where the first row has 2"},
+                {"1,a\n2,b\"x\n", 1, "t.csv:2: column 2 has a quote inside its text; put the whole cell in quotes"},
+                {"1,\"a\"x,3\n", 1, "t.csv:1: column 2 has a quote inside its text"},
+                {"a,b\n1,\"a\n", 1, "t.csv:2: column 2 begins with a quote that does not end on the line; end it"},
+                {"\"1,\"\"2\n", 1, "t.csv:1: column 1 begins with a quote that does not end on the line"},
                 {"1\n2\n", 1, "t.csv:1: 1 columns, expected numbers and then 1 target"},
                 {"1,2,\n3,4,\n", 1, "t.csv:1: column 3 names no class"},
                 {"1,red\n2,\n3,blue\n", 1, "t.csv:2: column 2 names no class"},
@@ -121,6 +134,28 @@ TEST_F(TableFileTest, AreADataset) {
   }
   EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = table(rows), .target = "numbers"}.open(); }),
               HasSubstr("the last column holds words, such as \"even\", which are classes"));
+}
+
+TEST_F(TableFileTest, OfTwoHalvesNameTheirColumnsAlike) {
+  const struct {
+    const char *train, *val, *words;
+  } kCases[] = {
+      {"a,b,kind\n", "a,b,kind\n", "no error"},
+      {"a,b,kind\n", "", "no error"},
+      {"", "b,a,kind\n", "no error"},
+      {"a,b,kind\n", "b,a,kind\n", "column 1 is \"b\", in "},
+      {"a,b,kind\n", "a,c,kind\n", "column 2 is \"c\", in "},
+      {"a,b,kind\n", "kind,a,b\n", "train.csv it is \"a\"; give both files the same columns in the same order"},
+      {"a,b,kind\n", "a,b\n", "column 3 is missing, in "},
+      {"a,b,kind\n", "a,b,kind,more\n", "column 4 is \"more\", in "}};
+  for (const auto& c : kCases)
+    for (const char* rows : {"1,2,0\n3,4,1\n", "1,2,even\n3,4,odd\n"}) {
+      table(std::string(c.train) + rows, "train.csv");
+      const auto val = table(std::string(c.val) + rows, "val.csv").string();
+      const std::string error = error_of(Fault::data, [&] { Arrays{.path = folder_.path()}.open(); });
+      EXPECT_THAT(error, HasSubstr(c.words)) << c.train << c.val;
+      EXPECT_TRUE(error == "no error" || error.starts_with(val + ": column ")) << error;
+    }
 }
 
 // Amperes beside seconds since 1970: in any unit a column has the deviation 1, and a prediction sees what the training

@@ -32,7 +32,7 @@ struct PictureSizes {
   std::vector<std::int64_t> widths = {}, heights = {}, short_sides = {};  ///< each sorted
 
   explicit PictureSizes(const fs::path& source) {
-    const FolderScan scan = scan_pictures(find_parts(source).train);
+    const FolderScan scan = scan_pictures(find_parts(source).train, kAnyTarget);
     std::vector<const Picture*> all;
     for (const auto& pictures : scan.pictures)
       for (const Picture& picture : pictures) all.push_back(&picture);
@@ -59,7 +59,7 @@ struct PictureSizes {
 /// The dataset that the source holds, with what --set says of it; pictures as squares.
 AnyDataset dataset_of(const DataCommand& command) {
   const std::string base = "{model: [flatten], epochs: 1, data: image_folder}";
-  std::vector<std::string> assignments = data_assignments(parse_config(base, "data"), command.source);
+  std::vector<std::string> assignments = data_assignments(parse_config(base, "data"), command.source, "as SOURCE");
   if (assignments[0].starts_with("data.image_folder.")) {
     const PictureSizes sizes(command.source);
     if (command.action == "inspect") tell("{}", sizes.text());

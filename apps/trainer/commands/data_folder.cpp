@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const char* kind_of_table(const fs::path& table) { return is_number_table(table) ? Arrays::name : ImageFolder::name; }
 
 /// The kind of dataset whose files are there.
-std::string kind_of(const fs::path& folder) {
+std::string kind_of(const fs::path& folder, const char* option = "with --data") {
   std::error_code error;
   if (is_table_name(folder) && fs::is_regular_file(folder, error)) return kind_of_table(folder);
   if (is_shard_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
@@ -30,7 +30,7 @@ std::string kind_of(const fs::path& folder) {
     fail_reading(folder, error.value(), Fault::data, "check the path and its permissions");
   if (!is_folder)
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
-         " folder, .csv, .tar, .npz or .h5 file; name one with --data");
+         " folder, .csv, .tar, .npz or .h5 file; name one ", option);
   bool has_pictures = false, has_files = false;  // in folders or shards; beside each other
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -72,7 +72,7 @@ std::optional<ImageSize> size_of(const AnyDataset& data) {
 /// The middle of the short sides of some of the pictures; nothing where none can be read.
 std::optional<std::int64_t> middle_side(const fs::path& folder) {
   constexpr std::size_t kLooks = 32;
-  const FolderScan scan = scan_pictures(find_parts(folder).train);
+  const FolderScan scan = scan_pictures(find_parts(folder).train, kAnyTarget);
   std::vector<std::int64_t> sides;
   for (const auto& pictures : scan.pictures)
     for (std::size_t i = 0; i < pictures.size(); i += 1 + pictures.size() * scan.pictures.size() / kLooks) try {
@@ -92,19 +92,16 @@ struct LastLayer {
   const char* kind = Linear::name;
 };
 
-/// `given`: the dataset as the configuration has it; its options count where it is of this kind.
+/// `given`: the dataset of the folder, whose options say what its targets are.
 LastLayer last_layer_for(const std::string& kind, const fs::path& folder, const AnyDataset& given) {
   if (kind == ImageFolder::name) {
     const PicturePart train = find_parts(folder).train;
     if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
-    FolderScan scan = scan_pictures(train);
-    if (!scan.source.masks.empty()) return {read_masks(scan).classes(), Conv2d::name};
-    return {scan.source.numbers > 0 ? scan.source.numbers : static_cast<std::int64_t>(scan.classes.size())};
   }
   if (kind == Packed::name)
     return {static_cast<std::int64_t>(PackedFile(folder / "train.packed").header().class_names.size())};
-  if (kind != Arrays::name) return {kind == Cifar100::name ? 100 : 10};
-  const Splits data = given.kind() == kind ? given.open() : Arrays{.path = folder}.open();
+  if (kind != Arrays::name && kind != ImageFolder::name) return {kind == Cifar100::name ? 100 : 10};
+  const Splits data = given.open();
   const SampleTarget target = data.train->target();
   if (target.dtype == Dtype::f32) return {target.shape.size()};
   return {data.train->classes(), target.is_dense() ? Conv2d::name : Linear::name};
@@ -134,8 +131,8 @@ std::vector<std::string> class_assignments(const TrainConfig& config, const fs::
   return {};
 }
 
-std::vector<std::string> data_assignments(const TrainConfig& config, const fs::path& folder) {
-  const std::string kind = kind_of(folder), path = "data." + kind;
+std::vector<std::string> data_assignments(const TrainConfig& config, const fs::path& folder, const char* option) {
+  const std::string kind = kind_of(folder, option), path = "data." + kind;
   std::vector<std::string> assignments = {path + ".path=" + field_text(folder.string())};
   if (config.data.kind() == kind) return assignments;
   assignments.push_back(fmt::format("{}.batch={}", path, config.data.batch()));

@@ -9,8 +9,10 @@ namespace nixie {
 
 /// The assignments (key.path=value) that make a configuration read this folder: MNIST's or CIFAR's files, packed
 /// data, or folders of pictures per class. A dataset of the same kind keeps its fields; another one takes over the
-/// batch and the size of the images. Throws Fault::data where the folder holds nothing that is known.
-std::vector<std::string> data_assignments(const TrainConfig& config, const std::filesystem::path& folder);
+/// batch and the size of the images. Throws Fault::data where the folder holds nothing that is known; `option` says how
+/// the command takes one.
+std::vector<std::string> data_assignments(const TrainConfig& config, const std::filesystem::path& folder,
+                                          const char* option = "with --data");
 
 /// The assignment that gives the model as many classes as the folder has, where its last layer or its option says
 /// another number; else nothing. `data`: the dataset of that folder with all that is assigned to it.
