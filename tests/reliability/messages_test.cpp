@@ -56,6 +56,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\n\xc2\x9b\xe2\x80\xae\xff: 3\n" + kEnd, "net.yaml:2:1: unknown key \"\\u009b\\u202e\\xff\""},
       {"model: !!binary aGVsbG8=\n" + kEnd, "net.yaml:1:8: tag tag:yaml.org,2002:binary"},
       {"model: mlp\nema: 1\n" + kEnd, "net.yaml:2:6: ema is 1, with which the average never changes"},
+      {"model: mlp\nloss_scale: 1e-40\n" + kEnd,
+       "net.yaml:2:13: loss_scale is 1e-40, expected 0 (dynamic) or a number from 1e-37 to 1e+37"},
       {"model: &a [*a]\n" + kEnd, "net.yaml:1:12: the alias stands inside the value it repeats"},
       {"model: mlp\nmodel: lenet\n" + kEnd, "net.yaml:2:1: key \"model\" again"},
       {"- model\n- mlp\n", "net.yaml:1:1: the document is no map"},

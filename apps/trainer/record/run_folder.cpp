@@ -169,7 +169,12 @@ int lock(const Folder& folder) {
 RunLock::RunLock(const fs::path& folder) : folder_(folder), file_(lock(folder_)) {}
 
 void RunLock::renew() {
-  if (!folder_.is_in_place())
+  const bool is_in_place = folder_.is_in_place();
+  const int error = is_in_place ? 0 : Folder(folder_.path()).error();
+  if (error != 0 && error != ENOENT && error != ENOTDIR)  // it may be there still
+    fail(Fault::storage, folder_.path().string(), ": cannot be reached: ", std::generic_category().message(error), "; ",
+         system_remedy(error));
+  if (!is_in_place)
     fail(Fault::storage, folder_.path().string(), " was moved, removed or replaced while the run wrote to it; leave a ",
          "run's folder alone, and resume it where it is");
   if (is_at(file_, FilePlace(folder_, ".lock"))) return;
