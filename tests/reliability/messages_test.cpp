@@ -180,7 +180,7 @@ TEST_F(Messages, SayWhatToTypeInstead) {
   } kCases[] = {
       {"--epochs 3", "to change the configuration write --set epochs=3\n"},
       {"--config " + net + " --lr 0.1", "write --set schedule.constant.rate=0.1\n"},
-      {"--config " + net + " --batch-size=64", "write --set data.DATASET.batch=64\n"},
+      {"--config " + net + " --batch-size=64", "write --set data.glyphs.batch=64\n"},
       {"--config " + net + " --gpu", "write --set backend=cuda\n"},
       {"--config " + net + " --log-every 3", "write --set log_every=3\n"},
       {"--config " + net + " --set epochs 3", "not expected: 3; write --set epochs=3\n"},
