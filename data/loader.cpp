@@ -13,14 +13,14 @@
 
 namespace nixie {
 
-std::string Batch::non_finite_pixel() const {
+std::optional<std::pair<std::size_t, std::string>> Batch::non_finite_pixel() const {
   if (images.dtype() != Dtype::f32) return {};
   const auto values = images.data<float>();
   const auto found = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
   if (found == values.end()) return {};
   const auto at = static_cast<std::size_t>(found - values.begin()), stride = values.size() / indices.size();
   const std::vector<std::int64_t> sizes(images.shape().begin() + 1, images.shape().end());
-  return fmt::format("sample {} has {} at {}", indices[at / stride], *found, place_text(sizes, at % stride));
+  return {{at / stride, fmt::format("{} at {}", *found, place_text(sizes, at % stride))}};
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training)

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "nixie/core/base/array.h"
@@ -39,8 +40,8 @@ struct Batch {
 
   /// A model's input, f32: the images, or their normalised bytes.
   Tensor pixels() const { return normalization ? (*normalization)(images) : Tensor(images); }
-  /// `sample 11 has nan at [0, 3, 5]`: the first pixel that is not finite; "" where all are.
-  std::string non_finite_pixel() const;
+  /// The row of the first sample with a pixel that is not finite, and that: `nan at [0, 3, 5]`; none where all are.
+  std::optional<std::pair<std::size_t, std::string>> non_finite_pixel() const;
   /// The inputs of a Step: `train(*batch)`. `images` are the pixels; bytes go to the device as bytes and are normalised
   /// inside the step.
   operator std::map<std::string, Tensor>() const {

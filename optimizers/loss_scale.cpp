@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/core/base/check_fields.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -21,9 +22,9 @@ Tensor all_finite(const std::vector<Gradient>& gradients) {
 }
 
 LossScale::LossScale(const LossScaleOptions& options, const Parameters& state) : options_(options) {
-  check(options.scale >= 0 && options.initial > 0 && options.growth_interval > 0, "loss_scale is ", options.scale,
-        ", its initial value ", options.initial, " and its interval ", options.growth_interval,
-        ", expected positive numbers (scale 0: dynamic)");
+  if (options.scale != 0) check_value("loss_scale", options.scale, kLossScales);
+  check_value("the loss scale's initial", options.initial, kLossScales);
+  check_value("the loss scale's growth_interval", options.growth_interval, {1});
   if (options.scale > 0) return;
   scale_ = state.number("loss_scale", static_cast<float>(options.initial), Dtype::f32,
                         {std::min(kLeast, options.initial), std::max(kMost, options.initial)});

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "nixie/core/base/fields.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/core/state/autograd.h"
 
@@ -12,6 +13,9 @@ namespace nixie {
 constexpr double loss_scale_of(PrecisionPolicy precision) {
   return precision == PrecisionPolicy::fp16 || precision == PrecisionPolicy::fp16_pure ? 0 : 1;
 }
+
+/// Scales that are normal f32 numbers, as are their reciprocals, by which gradients are multiplied.
+inline constexpr Range kLossScales{.low = 1e-37, .high = 1e37};
 
 struct LossScaleOptions {
   /// The factor of the loss; 0: dynamic. A dynamic scale halves after a step whose gradients are not all finite

@@ -38,13 +38,13 @@ std::vector<std::string> names_of(const std::vector<Net>& nets) {
 /// A list separated by commas, of these names.
 void add_names(CLI::App& app, const char* flag, std::vector<std::string>& values, const std::vector<std::string>& names,
                const char* doc) {
-  app.add_option(flag, values, doc)->delimiter(',')->check(CLI::IsMember(names));
+  app.add_option(flag, values, doc)->delimiter(',')->check(word_of(names));
 }
 
 template <class Command>
 void add_machine(CLI::App& app, Command& command) {
   app.add_option("--backend", command.backend, "by default a GPU where there is one")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+      ->check(word_of({"auto", "cpu", "cuda"}));
   app.add_option("--threads", command.threads, "of the CPU; all by default")->check(CLI::Range(1, 1024));
 }
 

@@ -71,7 +71,9 @@ std::string to_string(const Evaluation& evaluation, const std::string& split) {
 
 Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& config,
                      std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::string part)
-    : model_(model),
+    : backend_(backend),
+      precision_(config.policy()),
+      model_(model),
       part_(std::move(part)),
       batch_(options.batch),
       places_(config.places),
@@ -79,13 +81,13 @@ Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& co
       has_accuracy_(objective_.accuracy().has_value()),
       loader_(std::move(dataset), options, 0, false),
       step_(
-          backend, [this](const Inputs& in) { return sums(in); }, config.policy()) {
+          backend, [this](const Inputs& in) { return sums(in); }, precision_) {
   if (has_accuracy_) metrics_.push_back(*objective_.accuracy());
   metrics_.insert(metrics_.end(), config.metrics.begin(), config.metrics.end());
 }
 
-Outputs Evaluator::sums(const Inputs& in) const {
-  Pass pass{.training = false};
+Outputs Evaluator::sums(const Inputs& in, const std::function<void(const Tensor&)>& observe) const {
+  Pass pass{.training = false, .observe = observe};
   const Tensor &labels = in["labels"], &of_samples = in["weights"];
   const Tensor pixels = loader_.dataset().pixels(in["images"]),
                output = at_key(places_, "model", [&] { return model_(pixels, pass); });
@@ -125,9 +127,14 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
   loader_.start({});
   double counted = 0;  // samples, or positions of them
   for (std::int64_t done = 0; const Batch* batch = loader_.next();) {
-    const Outputs outputs = step_({{"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}});
+    const std::map<std::string, Tensor> inputs = {
+        {"images", batch->images}, {"labels", batch->labels}, {"weights", batch->weights}};
+    const Outputs outputs = step_(inputs);
     const double loss = outputs.at("loss").item();
-    if (!std::isfinite(loss) && result.non_finite_pixel.empty()) result.non_finite_pixel = batch->non_finite_pixel();
+    if (!std::isfinite(loss) && std::isfinite(result.loss))
+      result.non_finite =
+          first_non_finite(backend_, precision_, *batch, part_, inputs,
+                           [&](const Inputs& in, const auto& observe) { return sums(in, observe).at("loss"); });
     result.loss += loss;
     counted += outputs.at("counted").item();
     if (objective_.names_classes())

@@ -1,6 +1,7 @@
 // Evaluator: a model's loss, accuracy and further metrics on a whole dataset.
 #pragma once
 
+#include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/core/step.h"
 #include "nixie/data/loader.h"
@@ -29,8 +30,8 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics = {};  ///< the further ones by name
   /// Of every sample, in the dataset's order; none where a sample has no single class.
   std::vector<Prediction> predictions = {};
-  std::vector<Example> worst = {};    ///< of the other samples those with the largest errors, largest first
-  std::string non_finite_pixel = {};  ///< where the loss is not finite: the first pixel of the data that is so; or ""
+  std::vector<Example> worst = {};  ///< of the other samples those with the largest errors, largest first
+  NonFinite non_finite = {};        ///< where the loss is not finite: what first is so
 };
 
 /// Outputs [N, K] as people read them: probabilities where the loss makes them so, else the outputs themselves.
@@ -57,9 +58,12 @@ class Evaluator {
   std::optional<Evaluation> run(const std::function<bool()>& stop = {});
 
  private:
-  Outputs sums(const Inputs& in) const;
+  /// `observe` as in Pass.
+  Outputs sums(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
   std::map<std::string, Tensor> placeholders() const;
 
+  Backend& backend_;
+  PrecisionPolicy precision_;
   Model model_;
   std::string part_;
   std::int64_t batch_;

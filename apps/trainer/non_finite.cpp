@@ -1,5 +1,7 @@
 // A Trainer's handling of non-finite values: finds where they begin, and rolls back if configured. The device detects
 // them (train_step.cpp), the host reads the flag in Trainer::read_sums.
+#include "nixie/apps/trainer/non_finite.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +14,62 @@ namespace {
 constexpr std::chrono::seconds kLongestSearch(60);
 
 }  // namespace
+
+Tensor finite_samples(const Tensor& values) {
+  const Tensor finite = cast(is_finite(values), Dtype::u8);
+  Axes others;
+  for (int axis = 1; axis < values.rank(); ++axis) others.push_back(axis);
+  return others.empty() ? finite : min(finite, others, false);
+}
+
+NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Batch& batch, const std::string& part,
+                           const std::map<std::string, Tensor>& inputs, const WatchedForward& forward) try {
+  constexpr const char* kMend = "mend the dataset, or take that sample out";
+  if (const auto pixel = batch.non_finite_pixel(); pixel && part.empty())
+    return {"the sample itself, which has " + pixel->second, kMend};
+  else if (pixel)
+    return {fmt::format("the images of {}: sample {} has {}", part, batch.indices[pixel->first], pixel->second), kMend};
+  const auto samples = static_cast<std::int64_t>(batch.indices.size());
+  std::vector<std::string> names;
+  Step watched(
+      backend,
+      [&](const Inputs& in) {
+        Outputs finite;
+        const auto watch = [&](const std::string& name, const Tensor& value) {
+          if (!is_floating(value.dtype())) return;
+          const bool is_of_samples = value.rank() > 0 && value.shape()[0] == samples;
+          finite[std::to_string(names.size())] =
+              is_of_samples ? finite_samples(value) : min(cast(is_finite(value), Dtype::u8));
+          names.push_back(name);
+        };
+        names.clear();
+        const auto layer = [&](const Tensor& result) {
+          const std::string place = Scope::prefix();  // `2.conv (conv2d): `
+          watch("the output of " + place.substr(0, place.rfind(": ")), result);
+        };
+        watch(NonFinite::kLoss, forward(in, layer));
+        return finite;
+      },
+      precision);
+  const Outputs finite = watched(inputs);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto flags = finite.at(std::to_string(i)).to_vector<std::uint8_t>();
+    const auto bad = std::ranges::find(flags, 0);
+    if (bad == flags.end()) continue;
+    NonFinite found{.where = names[i]};
+    if (names[i].ends_with("(embedding)"))
+      found.remedy = "its input names a row that is not there: rows are whole numbers from 0 to count - 1";
+    const bool is_known = std::ssize(flags) == samples,
+               tells = !found.remedy.empty() || std::ranges::count(flags, 0) < samples;
+    if (!part.empty() && is_known && tells)
+      found.where +=
+          fmt::format(" for sample {} of {}", batch.indices[static_cast<std::size_t>(bad - flags.begin())], part);
+    return found;
+  }
+  return {};
+} catch (const Error&) {  // what is sought is worth less than the message it stands in
+  return {};
+}
 
 void Trainer::go_back(std::int64_t below) {
   if (!load_good(below)) start_again();
@@ -52,7 +110,7 @@ void Trainer::start_again() {
   if (!config_.init_from.empty()) initialize();
 }
 
-Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
+NonFinite Trainer::first_non_finite(std::int64_t step) try {
   const auto begin = std::chrono::steady_clock::now();
   const Mark mark(is_repeating_);
   go_back(std::min(step, past_ < kNever ? past_ + 1 : past_));
@@ -65,13 +123,11 @@ Trainer::NonFinite Trainer::first_non_finite(std::int64_t step) try {
   if (!array.empty()) return {fmt::format("{} after step {}", array, state_.step)};
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     const Batch& batch = next_batch();
-    if (const std::string pixel = batch.non_finite_pixel(); !pixel.empty())
-      return {"the images of the batch: " + pixel, true};
-    const std::string found = train_step_.first_non_finite(batch, state_.step, part);
-    if (!found.empty()) return {found};
+    const NonFinite found = train_step_.first_non_finite(batch, state_.step, part);
+    if (!found.where.empty()) return found;
   }
   return {};
-} catch (const Error&) {  // what is sought is worth less than the message it stands in
+} catch (const Error&) {  // as above
   return {};
 }
 
@@ -82,22 +138,15 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   const std::string array = non_finite_array(now),
                     saved = saved_.empty() ? "no checkpoint was saved" : "the last good checkpoint " + saved_;
   const std::int64_t logged = state_.logged;
-  NonFinite found;
-  if (what == kLoss) found = first_non_finite(step);
-  if (what == kTestLoss && !evaluation_->non_finite_pixel.empty())
-    found = {"the images of the test half: " + evaluation_->non_finite_pixel, true};
-  const std::string& first = found.where;
-  std::string where;
-  if (!first.empty() && first != what)
-    where = "; the first to be so is " + first;
-  else if (first.empty() && !array.empty() && array != what)
-    where = ", nor is " + array;
+  const NonFinite found = what == NonFinite::kLoss ? first_non_finite(step)
+                          : what == kTestLoss      ? evaluation_->non_finite
+                                                   : NonFinite{};
+  std::string where = found.text();
+  if (found.where.empty() && !array.empty() && array != what) where = ", nor is " + array;
   const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
   const std::string remedy =
-      found.is_data ? "mend the dataset, or take that sample out"
-      : first.ends_with("(embedding)")
-          ? "its input names a row that is not there: rows are whole numbers from 0 to count - 1"
-      : what == kLoss && step == 1
+      !found.remedy.empty() ? found.remedy
+      : what == NonFinite::kLoss && step == 1
           ? "nothing was learnt before it, so no rate helps: scale the data or their targets, or set another init"
           : fmt::format("try {}a smaller rate, a warm-up or clip_norm", is_scaled ? "a smaller loss_scale, " : "");
   fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,

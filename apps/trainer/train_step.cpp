@@ -136,34 +136,14 @@ TrainStep::Result TrainStep::run(const Inputs& in) const {
   return result;
 }
 
-std::string TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
-  std::vector<std::string> names;
-  Step watched(
-      backend_,
-      [&](const Inputs& in) {
-        Outputs finite;
-        const auto watch = [&](const std::string& name, const Tensor& value) {
-          if (!is_floating(value.dtype())) return;
-          finite[std::to_string(names.size())] = min(cast(is_finite(value), Dtype::u8));
-          names.push_back(name);
-        };
-        names.clear();
-        watch("the images of the batch", in["images"]);
-        const auto layer = [&](const Tensor& result) {
-          const std::string place = Scope::prefix();  // `2.conv (conv2d): `
-          watch("the output of " + place.substr(0, place.rfind(": ")), result);
-        };
-        watch("the loss", forward(in, layer).loss);
-        return finite;
-      },
-      config_.policy());
+NonFinite TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
   step_.set(static_cast<std::int32_t>(step));
   part_.set(static_cast<std::int32_t>(part));
-  const Outputs finite = watched(inputs_of(batch, step * config_.accumulate + part));
+  const NonFinite found = nixie::first_non_finite(
+      backend_, config_.policy(), batch, "the training half", inputs_of(batch, step * config_.accumulate + part),
+      [this](const Inputs& in, const auto& observe) { return forward(in, observe).loss; });
   part_.set(0);
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (finite.at(std::to_string(i)).item() == 0) return names[i];
-  return {};
+  return found;
 }
 
 Tensor TrainStep::norm_of_batch(const Result& result) {

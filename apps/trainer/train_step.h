@@ -3,6 +3,7 @@
 
 #include "nixie/apps/trainer/averages.h"
 #include "nixie/apps/trainer/mixing.h"
+#include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/core/state/graph.h"
@@ -43,10 +44,9 @@ class TrainStep {
   /// As they were after a step of an earlier process.
   void set(const RunState& state);
 
-  /// Where the forward pass of a batch first makes a value that is not finite: `the output of 2.conv (conv2d)`, `the
-  /// images of the batch` or `the loss`; "" where all is finite. `step` are done before; the batch is the `part`th of
-  /// its step. Running statistics change as in training.
-  std::string first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part);
+  /// Where the forward pass of a batch first makes a value that is not finite. `step` are done before; the batch is the
+  /// `part`th of its step. Running statistics change as in training.
+  NonFinite first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part);
 
   /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
   void trace();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/apps/trainer/evaluator.h"
+#include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/record/run_state.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/models/io/checkpoint_state.h"
@@ -96,14 +97,16 @@ Checkpoint inference_checkpoint(const TrainedModel& trained) {
 }
 
 Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch)
-    : model_(trained.model),
+    : backend_(backend),
+      precision_(trained.config.policy()),
+      model_(trained.model),
       loss_(trained.config.loss),
       class_names_(trained.class_names),
       is_ranked_(!class_names_.empty() || is_dense()),
       sample_shape_(trained.preparation.sample_shape()),
       batch_(batch),
       step_(
-          backend, [this](const Inputs& in) { return forward(in); }, trained.config.policy()) {
+          backend, [this](const Inputs& in) { return forward(in); }, precision_) {
   const Shape out = model_.output_shape();
   check(out.rank() == 1 || out.rank() == 3, "the model's output is ", out,
         " for a sample, expected one number per class, or [classes, height, width]");
@@ -114,10 +117,27 @@ Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t
 Outputs Predictor::forward(const Inputs& in) const {
   Pass pass{.training = false};
   const Tensor output = model_(in["images"], pass);
-  return {{"output", is_dense() ? argmax(output, {1}, false) : cast(class_scores(output, loss_), Dtype::f32)}};
+  return {{"output", is_dense() ? argmax(output, {1}, false) : cast(class_scores(output, loss_), Dtype::f32)},
+          {"finite", finite_samples(output)}};
 }
 
-std::vector<Array> Predictor::outputs(const std::vector<Array>& samples) {
+void Predictor::fail_non_finite(const Array& images, std::int64_t row, const std::string& name) const {
+  Array sample(Dtype::f32, images.shape());  // alone in its batch: the others are zeros
+  const Array pixels = row_of(images, row);
+  std::ranges::copy(pixels.data<float>(), sample.data<float>().begin());
+  Batch batch;
+  batch.images = sample;
+  batch.indices.resize(static_cast<std::size_t>(batch_));
+  const NonFinite found = first_non_finite(backend_, precision_, batch, "", {{"images", sample}},
+                                           [&](const Inputs& in, const auto& observe) {
+                                             Pass pass{.training = false, .observe = observe};
+                                             return model_(in["images"], pass);
+                                           });
+  fail(Fault::non_finite, name, ": the model's output is not finite", found.text(), "; ",
+       found.remedy.empty() ? "take another checkpoint" : found.remedy);
+}
+
+std::vector<Array> Predictor::outputs(const std::vector<Array>& samples, const std::vector<std::string>& names) {
   std::vector<Array> results;
   std::vector<std::int64_t> sizes = {batch_};
   sizes.insert(sizes.end(), sample_shape_.begin(), sample_shape_.end());
@@ -131,8 +151,15 @@ std::vector<Array> Predictor::outputs(const std::vector<Array>& samples) {
             sample_shape_);
       std::ranges::copy(sample.data<float>(), images.data<float>().begin() + static_cast<std::ptrdiff_t>(i * stride));
     }
-    const Array batch = step_({{"images", images}}).at("output").array();
-    for (std::size_t i = 0; i < count; ++i) results.push_back(row_of(batch, static_cast<std::int64_t>(i)));
+    const Outputs computed = step_({{"images", images}});
+    const auto finite = computed.at("finite").to_vector<std::uint8_t>();
+    const Array batch = computed.at("output").array();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto row = static_cast<std::int64_t>(i);
+      if (finite[i] == 0)
+        fail_non_finite(images, row, names.empty() ? fmt::format("sample {}", first + i) : names[first + i]);
+      results.push_back(row_of(batch, row));
+    }
   }
   return results;
 }

@@ -46,8 +46,10 @@ class Predictor {
   bool is_dense() const { return model_.output_shape().rank() == 3; }
   /// Whether scores are of classes, which are sorted; numbers stay in their order.
   bool is_ranked() const { return is_ranked_; }
-  /// For each prepared sample its scores [K], or of a dense model the class of each pixel [H, W], i32.
-  std::vector<Array> outputs(const std::vector<Array>& samples);
+  /// For each prepared sample its scores [K], or of a dense model the class of each pixel [H, W], i32. Throws
+  /// Fault::non_finite where what the model gives for a sample is not finite, with the name of the first of these (by
+  /// default `sample 3`).
+  std::vector<Array> outputs(const std::vector<Array>& samples, const std::vector<std::string>& names = {});
   /// For each prepared sample the scores of all classes, the highest first.
   std::vector<std::vector<Score>> operator()(const std::vector<Array>& samples) { return scores(outputs(samples)); }
   /// The same from what `outputs` returns.
@@ -55,7 +57,10 @@ class Predictor {
 
  private:
   Outputs forward(const Inputs& in) const;
+  [[noreturn]] void fail_non_finite(const Array& images, std::int64_t row, const std::string& name) const;
 
+  Backend& backend_;
+  PrecisionPolicy precision_;
   Model model_;
   AnyLoss loss_;
   std::vector<std::string> class_names_;

@@ -294,7 +294,7 @@ void Trainer::read_sums() {
   state_.loss_sum = sums.loss;
   state_.accuracy_sum = sums.accuracy;
   state_.skipped = sums.skipped;
-  if (sums.first_non_finite > 0) fail_non_finite(kLoss, sums.first_non_finite);
+  if (sums.first_non_finite > 0) fail_non_finite(NonFinite::kLoss, sums.first_non_finite);
   if (!std::isfinite(state_.loss_sum)) fail_non_finite("the sum of the losses", state_.step);
 }
 

@@ -101,7 +101,7 @@ class Trainer {
   double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
-  static constexpr const char *kLoss = "the loss", *kTestLoss = "the test loss";
+  static constexpr const char* kTestLoss = "the test loss";
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   /// A state that could not be saved.
@@ -121,12 +121,6 @@ class Trainer {
 
    private:
     bool& flag_;
-  };
-
-  /// What was found where values first are not finite; the data hold them, or training makes them.
-  struct NonFinite {
-    std::string where;
-    bool is_data = false;
   };
 
   void initialize();

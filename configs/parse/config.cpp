@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/core/base/check_fields.h"
+#include "nixie/optimizers/loss_scale.h"
+
 namespace nixie {
 namespace {
 
@@ -103,6 +106,9 @@ TrainConfig read_config(const Tree& tree) {
   if (const Tree* ema = tree.find("ema"); ema && config.ema <= 1 && static_cast<float>(config.ema) == 1)
     problems.add(ema->place, "ema is ", ema->text,
                  ", with which the average never changes, expected a number below 1 in f32");
+  if (const Tree* scale = tree.find("loss_scale");
+      scale && config.loss_scale > 0 && !holds(kLossScales, config.loss_scale))
+    problems.add(scale->place, "loss_scale is ", scale->text, ", expected 0 (dynamic) or ", text_of(kLossScales));
   if (const Tree* metrics = tree.find("metrics"); metrics && metrics->items.size() == config.metrics.size())
     for (std::size_t i = 0; i < config.metrics.size(); ++i)
       for (std::size_t before = 0; before < i; ++before)

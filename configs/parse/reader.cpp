@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "nixie/configs/parse/places.h"
+#include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/core/base/working_folder.h"
 
@@ -217,13 +218,15 @@ void read_value(const Tree& tree, PerAxis& value, Problems& problems) {
   if (tree.is_list() && !tree.items.empty()) return read_value(tree, value.values, problems);
   if (!tree.is_scalar()) return problems.add_unexpected(tree, "an integer or a list of them");
   if (tree.text == "same") return static_cast<void>(value = PerAxis::same());
+  if (const std::string meant = did_you_mean(tree.text, {"same"}); !meant.empty())
+    return problems.add_unexpected(tree, "an integer" + meant);
   int number = 0;
   const std::size_t before = problems.size();
   read_value(tree, number, problems);
   if (problems.size() == before) value = PerAxis(number);
 }
 
-std::optional<Choice> split_choice(const Tree& tree, Problems& problems) {
+std::optional<Choice> split_choice(const Tree& tree, Problems& problems, const std::vector<std::string>& known) {
   if (tree.is_scalar()) return Choice{tree.text, tree.place, make_tree(tree.place)};
   if (tree.is_map() && tree.entries.size() == 1)
     return Choice{tree.entries[0].key, tree.entries[0].place, tree.entries[0].value};
@@ -231,8 +234,13 @@ std::optional<Choice> split_choice(const Tree& tree, Problems& problems) {
     std::vector<std::string> names;
     for (const Tree::Entry& entry : tree.entries) names.push_back(entry.key);
     const std::string path = Scope::path();
+    const auto other = std::ranges::find_if(
+        names, [&](const std::string& name) { return std::ranges::find(known, name) == known.end(); });
+    std::string advice = known.empty() || other == names.end() ? "" : did_you_mean(*other, known);
+    if (advice.empty() && tree.entries[1].place.line == 0)  // of --set, beside what the file has
+      advice = fmt::format("; to replace {} write --set '{}={{{}: {{...}}}}'", names[0], path, names[1]);
     problems.add(tree.entries[1].place, path.empty() ? "the value" : path, " names ",
-                 fmt::format("{}", fmt::join(names, " and ")), ", expected one {name: {fields}}");
+                 fmt::format("{}", fmt::join(names, " and ")), ", expected one {name: {fields}}", advice);
   } else {
     problems.add_unexpected(tree, "a name or {name: {fields}}");
   }

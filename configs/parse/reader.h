@@ -106,8 +106,9 @@ struct Choice {
   Place place;  ///< of the name
   Tree fields;
 };
-/// Splits `name` or `{name: {fields}}`; adds a problem and returns nothing for any other form.
-std::optional<Choice> split_choice(const Tree& tree, Problems& problems);
+/// Splits `name` or `{name: {fields}}`; adds a problem and returns nothing for any other form, which tells what was
+/// meant by a name that is not `known`.
+std::optional<Choice> split_choice(const Tree& tree, Problems& problems, const std::vector<std::string>& known = {});
 
 /// Reads one of the types of a list `Types<...>` and calls `function(value)` with it. Returns false, without a call,
 /// if the name is unknown (the problem lists the known ones) or a field has a problem.
@@ -201,12 +202,13 @@ void read(const Tree& tree, T& options, Problems& problems) {
 
 template <class List, class Function>
 bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
-  const std::optional<Choice> choice = split_choice(tree, problems);
+  std::vector<std::string> known;
+  List::for_each([&]<class T>() { known.emplace_back(T::name); });
+  const std::optional<Choice> choice = split_choice(tree, problems, known);
   if (!choice) return false;
   bool is_known = false, is_read = false;
-  std::vector<const char*> known, owners;
+  std::vector<const char*> owners;
   List::for_each([&]<class T>() {
-    known.push_back(T::name);
     if constexpr (Options<T>)
       for_each_field<T>([&](const auto& field) {
         if (choice->name == field.key) owners.push_back(T::name);
@@ -221,9 +223,7 @@ bool read_choice(const Tree& tree, Problems& problems, Function&& function) {
     is_read = true;
     function(std::move(value));
   });
-  if (!is_known)
-    add_unknown(choice->place, "name", choice->name, {known.begin(), known.end()}, problems,
-                {owners.begin(), owners.end()});
+  if (!is_known) add_unknown(choice->place, "name", choice->name, known, problems, {owners.begin(), owners.end()});
   return is_read;
 }
 

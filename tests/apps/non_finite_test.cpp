@@ -41,7 +41,7 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   const TempFolder stopped, skipped;
   const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = stopped.path()}).train(); });
   EXPECT_THAT(line, testing::ContainsRegex(
-                        "the loss is not finite at step [1-5]; the first to be so is the images of the batch"));
+                        "the loss is not finite at step [1-5]; the first to be so is the images of the training half"));
   EXPECT_FALSE(std::filesystem::exists(stopped / "last.h5"));
 
   config.non_finite = "skip";

@@ -84,7 +84,9 @@ TEST(OwnData, ValuesThatAreNotFiniteAreNamedByTheirSample) {
     SampleFacts train, test;
     std::string first;
   } kCases[] = {
-      {bad, {}, "; the first to be so is the images of the batch: sample 11 has nan at [0, 0, 2] (the last good"},
+      {bad,
+       {},
+       "; the first to be so is the images of the training half: sample 11 has nan at [0, 0, 2] (the last good"},
       {{}, bad, "; the first to be so is the images of the test half: sample 11 has nan at [0, 0, 2] (the last"},
       {{.pixel = INFINITY}, {}, ": sample 11 has inf at [0, 0, 2] (the last good"},
   };

@@ -6,6 +6,7 @@
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/arrays.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
@@ -128,10 +129,60 @@ backend: cpu
   save_checkpoint(checkpoint, large);
   const Ran evaluated = trainer("eval --checkpoint " + large);
   EXPECT_EQ(evaluated.code, 7) << evaluated.output;
-  EXPECT_THAT(evaluated.output, HasSubstr("the loss is not finite; take another checkpoint\n"));
+  EXPECT_THAT(evaluated.output,
+              HasSubstr("the loss is not finite; the first to be so is the output of 1 (linear); take another "
+                        "checkpoint\n"));
   const Ran predicted = trainer("predict --checkpoint " + large + " " + (folder / "data/0/0.png").string());
   EXPECT_EQ(predicted.code, 7) << predicted.output;
-  EXPECT_THAT(predicted.output, HasSubstr("0.png: the model's output is not finite; take another checkpoint\n"));
+  EXPECT_THAT(predicted.output,
+              HasSubstr("0.png: the model's output is not finite; the first to be so is the output of 1 "
+                        "(linear); take another checkpoint\n"));
+}
+
+// No checkpoint helps against a row that an embedding does not have, nor a smaller rate: every command names it.
+TEST(Predict, ARowThatAnEmbeddingDoesNotHaveIsNamed) {
+  const TempFolder folder;
+  const auto write = [&](const std::string& name, bool is_test, std::int64_t bad) {
+    std::vector<std::int64_t> rows(20 * 3), labels(20);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i % 5);
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int64_t>(i % 2);
+    rows[18 * 3 + 1] = bad;
+    const std::string half = is_test ? "test" : "train";
+    write_file(folder / (name + "/x_" + half + ".npy"), npy("<i8", "(20, 3)", bytes_of_numbers(rows)));
+    write_file(folder / (name + "/y_" + half + ".npy"), npy("<i8", "(20,)", bytes_of_numbers(labels)));
+  };
+  for (const char* name : {"good", "train", "test"})
+    for (const bool is_test : {false, true})
+      write(name, is_test, name == std::string(is_test ? "test" : "train") ? 5 : 2);
+  std::ofstream(folder / "net.yaml") << R"(
+model: [flatten, {embedding: {count: 5, size: 2}}, flatten, {linear: {out: 2}}]
+data: {arrays: {path: good, batch: 4, normalize: false}}
+epochs: 1
+backend: cpu
+)";
+  std::ofstream(folder / "rows.csv") << "a,b,c\n0,1,4\n0,5,1\n";
+  const std::string here = "cd '" + folder.path().string() + "'; ",
+                    told = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
+                    first = "is not finite; the first to be so is the output of 1 (embedding)";
+  ASSERT_EQ(run_program("trainer --config net.yaml --run run", here).code, 0);
+  const struct {
+    std::string arguments, begin;
+  } kCases[] = {
+      {"--config net.yaml --run a --set data.arrays.path=train",
+       "; the first to be so is the output of 1 (embedding) for "
+       "sample 18 of the training half ("},
+      {"--config net.yaml --run b --set data.arrays.path=test",
+       "the test loss is not finite at step 5; the first to be so is the output of 1 (embedding) for sample 18 of the "
+       "test half ("},
+      {"eval --run run --data test", "the loss " + first + " for sample 18 of the test half; "},
+      {"predict --run run rows.csv", "rows.csv[1]: the model's output " + first + "; "},
+  };
+  for (const auto& [arguments, begin] : kCases) {
+    const Ran ran = run_program("trainer " + arguments, here);
+    EXPECT_EQ(ran.code, 7) << arguments << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(begin)) << arguments;
+    EXPECT_THAT(ran.output, testing::EndsWith(told)) << arguments;
+  }
 }
 
 }  // namespace

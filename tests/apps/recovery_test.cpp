@@ -127,7 +127,7 @@ TEST(RollBack, ARunThatNoRateHelpsEnds) {
   config.data = Poisoned{};
   config.schedule = ConstantRate{.rate = 0.01};
   const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
-  EXPECT_THAT(line, HasSubstr("the first to be so is the images of the batch"));
+  EXPECT_THAT(line, HasSubstr("the first to be so is the images of the training half"));
   EXPECT_THAT(line, HasSubstr("; the run went back 5 times already"));
   EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
 }

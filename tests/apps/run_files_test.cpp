@@ -75,6 +75,17 @@ TEST(AppendFile, SaysWhatToDo) {
               testing::EndsWith("No such file or directory; check the path and its permissions, and resume"));
   EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/dev/full").append("x"); }),
               testing::EndsWith("; free some space, and resume"));
+  std::ofstream(folder / "file") << "rows";
+  const AppendFile file(folder / "file");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::none);
+  std::string line;
+  {
+    const Unprivileged user;
+    line = error_of(Fault::storage, [&] { file.check_place(); });
+  }
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+  EXPECT_THAT(line, testing::EndsWith("file: cannot be written: Permission denied; check the path and its permissions, "
+                                      "and resume"));
 }
 
 TEST(CsvFile, ARowIsThereAtOnce) {
@@ -170,6 +181,20 @@ TEST(RunFolder, IsLockedByOne) {
     EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
   }
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
+  {
+    const TempFolder above;
+    const std::filesystem::path run = above / "run";
+    std::filesystem::create_directory(run);
+    RunLock lock(run);
+    std::filesystem::permissions(above.path(), std::filesystem::perms::none);
+    std::string line;
+    {
+      const Unprivileged user;
+      line = error_of(Fault::storage, [&] { lock.renew(); });
+    }
+    std::filesystem::permissions(above.path(), std::filesystem::perms::owner_all);
+    EXPECT_EQ(line, run.string() + ": cannot be reached: Permission denied; check the path and its permissions");
+  }
   const Unprivileged user;
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root.path()}; }),
               HasSubstr(".lock: cannot be locked: Permission denied; check the path and its permissions"));

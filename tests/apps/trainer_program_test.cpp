@@ -104,44 +104,6 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
     EXPECT_EQ(ran.code, c.code) << c.arguments << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.arguments;
   }
-  // Each is one line, also where the arguments are not understood.
-  for (const auto& [arguments, expected] : std::vector<std::pair<const char*, const char*>>{
-           {"", "add --config FILE\n"},
-           {"--confg x.yaml", "; did you mean \"--config\"?\n"},
-           {"predict", "PICTURES is required; --help says more\n"},
-           {"predict a.jpg --topp 3", "; did you mean \"--topk\"?\n"},
-           {"evaluate", "; did you mean \"eval\"?\n"},
-           {"net.yaml", "; write --config net.yaml\n"},
-           {"--config net.yaml steps=3", "; write --set steps=3\n"},
-           {"--config net.yaml --foo 3 --bar", "not expected: --foo 3 --bar; --help says more\n"},
-           {"fit", "; the command is `trainer train`\n"},
-           {"--eval", "; the command is `trainer eval`\n"},
-           {"--config net.yaml --test", "; the command is `trainer eval`\n"},
-           {"resume runs/a", "; write trainer --resume runs/a\n"},
-           {"eval a.h5", "; write --checkpoint a.h5\n"},
-           {"eval run", "; write --run run\n"},
-           {"eval --ckpt a.h5", "; write --checkpoint a.h5\n"},
-           {"eval --epochs 3", "; to change the configuration write --set epochs=3\n"},
-           {"summary net.yaml", "; write --config net.yaml\n"},
-           {"train --config net.yaml --epoch 3", "; to change the configuration write --set epochs=3\n"},
-           {"--config net.yaml --num-epochs=3", "; to change the configuration write --set epochs=3\n"},
-           {"--config net.yaml --device gpu", "; to change the configuration write --set backend=cuda\n"},
-           {"--config net.yaml --device cuda:0", "; to change the configuration write --set backend=cuda\n"},
-           {"--config net.yaml --device cpu", "; to change the configuration write --set backend=cpu\n"},
-           {"--config net.yaml --gpu", "; to change the configuration write --set backend=cuda\n"},
-           {"run", "; write --config FILE --data run\n"},
-           {"launch -n 2", " (docs/coming-from.md)\n"},
-           {"export a.h5 out.onnx", "; write --checkpoint a.h5\n"},
-           {"export run out.onnx", "; write --run run\n"},
-           {"export a.pth", "by safetensors.torch.load_file\n"},
-           {"--config nett.yaml", "; did you mean \"net.yaml\"?\n"},
-           {"list cars", "configs}; --help says more\n"},
-           {"--resume", "--config FILE\n"}}) {
-    const Ran ran = run_program(std::string("trainer ") + arguments, "cd '" + folder_.path().string() + "'; ");
-    EXPECT_EQ(ran.code, 2) << arguments;
-    EXPECT_THAT(ran.output, testing::EndsWith(expected)) << arguments;
-    EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
-  }
   EXPECT_EQ(run_program("trainer help predict").output, run_program("trainer predict --help").output);
   EXPECT_EQ(run_program("trainer --help").code, 0);
   EXPECT_THAT(run_program("trainer --list").output,

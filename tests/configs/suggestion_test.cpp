@@ -48,6 +48,11 @@ TEST(Suggestion, NetsWhoseNamesGoOn) {
                                  "is a net"}});
 }
 
+TEST(Suggestion, PaddingOfOtherFrameworks) {
+  expect_advice("model: [{conv2d: {out: 2, pad: WORD}}]",
+                {{"valid VALID", "without padding it is pad: 0"}, {"SAME smae", did("same")}});
+}
+
 TEST(Suggestion, LayersOfOtherFrameworks) {
   expect_advice("model: [WORD]", {
                                      {"Conv2d Conv2D conv_2d nn.Conv2d keras.layers.Conv2D", did("conv2d")},

@@ -6,6 +6,7 @@
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/optimizers/optimizer.h"
+#include "nixie/tests/errors.h"
 #include "nixie/tests/test_backend.h"
 
 namespace nixie {
@@ -80,9 +81,34 @@ TEST(LossScale, TheScaleStaysWhereItHelps) {
 }
 
 TEST(LossScale, OptionsOutOfRangeAreNamed) {
-  for (const LossScaleOptions& options :
-       {LossScaleOptions{.scale = -1}, LossScaleOptions{.initial = 0}, LossScaleOptions{.growth_interval = 0}})
-    EXPECT_THROW(LossScale(options, Parameters()), Error);
+  const std::string scales = ", expected a number from 1e-37 to 1e+37";
+  const struct {
+    LossScaleOptions options;
+    std::string error;
+  } kCases[] = {
+      {{.scale = -1}, "loss_scale is -1" + scales},
+      {{.scale = 1e-40}, "loss_scale is 1e-40" + scales},  // its reciprocal is no f32 number
+      {{.scale = 1e38}, "loss_scale is 1e+38" + scales},
+      {{.scale = NAN}, "loss_scale is nan" + scales},
+      {{.scale = 0, .initial = 0}, "the loss scale's initial is 0" + scales},
+      {{.scale = 0, .initial = 1e39}, "the loss scale's initial is 1e+39" + scales},
+      {{.scale = 0, .growth_interval = 0}, "the loss scale's growth_interval is 0, expected a number from 1 up"}};
+  for (const auto& [options, error] : kCases)
+    EXPECT_EQ(error_of([&] { LossScale(options, Parameters()); }), error);
+  for (const double scale : {kLossScales.low, kLossScales.high}) {  // the ends are no overflow
+    Line line({.scale = scale});
+    line.run(0);
+    EXPECT_EQ(line.weights(), (std::vector<double>{1, 1})) << scale;
+  }
+}
+
+TEST(LossScale, ADynamicScaleStaysInItsRange) {
+  for (const double initial : {kLossScales.low, kLossScales.high}) {
+    Line line({.scale = 0, .initial = initial});
+    for (const double factor : {0.0, double{NAN}, 0.0}) line.run(factor);
+    EXPECT_EQ(line.weights(), (std::vector<double>{1, 1})) << initial;
+    EXPECT_TRUE(line.at("shared.loss_scale") >= 0x1p-14 && line.at("shared.loss_scale") <= 0x1p24) << initial;
+  }
 }
 
 }  // namespace

@@ -56,6 +56,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\n\xc2\x9b\xe2\x80\xae\xff: 3\n" + kEnd, "net.yaml:2:1: unknown key \"\\u009b\\u202e\\xff\""},
       {"model: !!binary aGVsbG8=\n" + kEnd, "net.yaml:1:8: tag tag:yaml.org,2002:binary"},
       {"model: mlp\nema: 1\n" + kEnd, "net.yaml:2:6: ema is 1, with which the average never changes"},
+      {"model: mlp\nloss_scale: 1e-40\n" + kEnd,
+       "net.yaml:2:13: loss_scale is 1e-40, expected 0 (dynamic) or a number from 1e-37 to 1e+37"},
       {"model: &a [*a]\n" + kEnd, "net.yaml:1:12: the alias stands inside the value it repeats"},
       {"model: mlp\nmodel: lenet\n" + kEnd, "net.yaml:2:1: key \"model\" again"},
       {"- model\n- mlp\n", "net.yaml:1:1: the document is no map"},
@@ -178,7 +180,7 @@ TEST_F(Messages, SayWhatToTypeInstead) {
   } kCases[] = {
       {"--epochs 3", "to change the configuration write --set epochs=3\n"},
       {"--config " + net + " --lr 0.1", "write --set schedule.constant.rate=0.1\n"},
-      {"--config " + net + " --batch-size=64", "write --set data.DATASET.batch=64\n"},
+      {"--config " + net + " --batch-size=64", "write --set data.glyphs.batch=64\n"},
       {"--config " + net + " --gpu", "write --set backend=cuda\n"},
       {"--config " + net + " --log-every 3", "write --set log_every=3\n"},
       {"--config " + net + " --set epochs 3", "not expected: 3; write --set epochs=3\n"},

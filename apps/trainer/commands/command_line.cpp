@@ -47,7 +47,7 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
   add_checkpoint(app, command.checkpoint);
   app.add_option("--data", command.data, "folder of the data; by default the run's");
   app.add_option("--split", command.split, "which half, or all of the data")
-      ->check(CLI::IsMember({"test", "train", "all"}))
+      ->check(word_of({"test", "train", "all"}))
       ->capture_default_str();
   app.add_flag("--confusion", command.confusion, "also print how often samples of each class are taken for each");
   add_assignments(app, command.assignments);
@@ -127,7 +127,7 @@ Run add_data(CLI::App& app, DataCommand& command) {
   app.add_option("ACTION", command.action,
                  "inspect: print what it holds; verify: read every sample and name the damaged; pack: write it packed")
       ->required()
-      ->check(CLI::IsMember(kDataActions));
+      ->check(word_of(kDataActions));
   app.add_option(
          "SOURCE", command.source,
          "a folder of pictures per class, a .csv, .tar, .npz or .h5 file, or a folder of packed data, MNIST or CIFAR")
@@ -152,7 +152,7 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
          "as "
          ".safetensors")
       ->required()
-      ->check(CLI::IsMember(kCheckpointActions));
+      ->check(word_of(kCheckpointActions));
   app.add_option("FILE", request.file, "a checkpoint; to inspect or compare also a safetensors file")->required();
   app.add_option("OTHER", request.other, "diff: the second file; convert: the file to write");
   return [&] {
@@ -187,7 +187,7 @@ Run add_compare(CLI::App& app, CompareCommand& command) {
 }
 
 Run add_completion(CLI::App& app, std::string& shell) {
-  app.add_option("SHELL", shell, "for which: source <(trainer completion)")->check(CLI::IsMember(kShells));
+  app.add_option("SHELL", shell, "for which: source <(trainer completion)")->check(word_of(kShells));
   return [] { return tell("{}", completion_text()), 0; };
 }
 
@@ -202,7 +202,7 @@ struct ListRequest {
 };
 
 Run add_list(CLI::App& app, ListRequest& request) {
-  app.add_option("PART", request.part, "only these; by default all")->check(CLI::IsMember(list_parts()));
+  app.add_option("PART", request.part, "only these; by default all")->check(word_of(list_parts()));
   app.add_flag("--markdown", request.markdown, "all as tables, with types and ranges: docs/configuration.md");
   return [&] { return tell("{}", request.markdown ? reference_text() : list_text(request.part)), 0; };
 }

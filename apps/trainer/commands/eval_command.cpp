@@ -109,9 +109,8 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
   for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
   tell("{}\n", to_string(result, command.split));
   if (!std::isfinite(result.loss))
-    fail(Fault::non_finite, "the loss is not finite",
-         result.non_finite_pixel.empty() ? "; take another checkpoint"
-                                         : ": " + result.non_finite_pixel + "; mend the data");
+    fail(Fault::non_finite, "the loss is not finite", result.non_finite.text(), "; ",
+         result.non_finite.remedy.empty() ? "take another checkpoint" : result.non_finite.remedy);
 }
 
 }  // namespace

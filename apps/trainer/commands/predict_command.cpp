@@ -2,7 +2,6 @@
 #include "nixie/apps/trainer/commands/predict_command.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
@@ -110,12 +109,9 @@ bool run_predict(const PredictCommand& command) {
   if (!command.csv) tell("model {} of {}, after step {}\n", trained.config.model.kind(), file, trained.step);
   Pending pending;
   const auto predict = [&] {
-    const std::vector<Array> outputs = predictor.outputs(pending.samples);
+    const std::vector<Array> outputs = predictor.outputs(pending.samples, pending.names);
     const auto scores = predictor.scores(outputs);
     for (std::size_t i = 0; i < scores.size(); ++i) {
-      const std::vector<float> numbers = outputs[i].to_vector<float>();
-      if (!std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); }))
-        fail(Fault::non_finite, pending.names[i], ": the model's output is not finite; take another checkpoint");
       print(pending.names[i], scores[i],
             predictor.is_ranked() ? static_cast<std::size_t>(command.top) : scores[i].size(), command);
       if (masks) masks->write(pending.names[i], outputs[i]);

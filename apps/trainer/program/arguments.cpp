@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/apps/trainer/program/other_options.h"
+#include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/path.h"
 #include "nixie/core/base/shell_word.h"
@@ -73,6 +74,15 @@ CLI::Option* add_overwrite(CLI::App& app) {
   CLI::Option* known = app.get_option_no_throw("--overwrite");
   const std::string doc = "replaces what is there already";
   return known ? known : app.add_flag("--overwrite", doc);
+}
+
+CLI::Validator word_of(const std::vector<std::string>& words) {
+  const std::string all = fmt::format("{{{}}}", fmt::join(words, ","));
+  const auto fault = [=](const std::string& word) -> std::string {
+    if (std::ranges::find(words, word) != words.end()) return {};
+    return word + " not in " + all + did_you_mean(word, words);
+  };
+  return CLI::Validator(fault, all);
 }
 
 CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,

@@ -22,4 +22,7 @@ CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem:
                         const std::string& suffix = "");
 CLI::Option* add_overwrite(CLI::App& app);
 
+/// For a value that is one of these words; of another the near one is told.
+CLI::Validator word_of(const std::vector<std::string>& words);
+
 }  // namespace nixie

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/reader.h"
 #include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/shell_word.h"
 
@@ -86,6 +87,36 @@ std::string backend_of(const std::string& value) {
   return meant.empty() ? word : meant;
 }
 
+/// The file that --config names; "" where it names none.
+std::filesystem::path config_of(const std::vector<std::string>& arguments) {
+  constexpr std::string_view option = "--config";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with("--config=")) return arguments[i].substr(option.size() + 1);
+    if (arguments[i] == option && i + 1 < arguments.size()) return arguments[i + 1];
+  }
+  return {};
+}
+
+/// The key with what the file names in place of its second part, if that has the key, too: `data.mnist.batch` for
+/// `data.DATASET.batch`. Unchanged where no file says it.
+std::string key_in(const std::filesystem::path& config, const std::string& key) try {
+  const std::size_t first = key.find('.'), last = key.rfind('.');
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored),
+                              file = found_config(config, program);
+  if (first == last || !std::filesystem::is_regular_file(file, ignored)) return key;  // a pipe would be waited for
+  const Tree tree = load_yaml(file);
+  const Tree* part = tree.find(key.substr(0, first));
+  Problems problems;
+  const auto choice = part ? split_choice(*part, problems) : std::nullopt;
+  if (!choice) return key;
+  const std::string place = key.substr(0, first + 1) + choice->name, field = key.substr(last + 1);
+  const std::vector<std::string> places = TrainConfig::places_of(field);
+  return std::ranges::find(places, place) == places.end() ? key : place + "." + field;
+} catch (const Error&) {  // what is wrong with the file is told when it is read
+  return key;
+}
+
 /// How a command gets the value of a key: by an option of that name, or by --set; "" where it has neither.
 std::string value_hint(const CLI::App& app, const std::string& key, const std::string& value) {
   const std::string meant = key == "backend" ? backend_of(value) : value;
@@ -94,12 +125,14 @@ std::string value_hint(const CLI::App& app, const std::string& key, const std::s
   return "; to change the configuration write --set " + shell_word(key + "=" + meant);
 }
 
-std::string key_hint(const CLI::App& app, const Unknown& option) {
+std::string key_hint(const CLI::App& app, const Unknown& option, const std::filesystem::path& config) {
   if (is_key(option.key)) return value_hint(app, option.key, option.value);
   for (const auto& [other, here] : kOtherKeys)
-    if (option.key == other) return value_hint(app, here, option.value);
+    if (option.key == other) return value_hint(app, key_in(config, here), option.value);
   for (const char* backend : {"cpu", "cuda", "gpu"})
     if (option.key == backend) return value_hint(app, "backend", backend);
+  const bool takes_model = app.get_option_no_throw("--checkpoint") && app.get_option_no_throw("--run");
+  if (option.key == "config" && takes_model) return "; name the model with --checkpoint FILE or --run DIR";
   if (option.key != "gpus" && option.key != "devices") return {};
   const std::string hint = value_hint(app, "backend", "cuda");
   return hint.empty() ? "" : kOneDevice + hint;
@@ -138,7 +171,7 @@ std::string option_hint(const CLI::App& app, const std::vector<std::string>& arg
     for (const auto& [other, here] : kOptionNames)
       if (option.key == other && app.get_option_no_throw(here))
         return fmt::format("; write {} {}", here, shell_word(option.value));
-    if (const std::string hint = key_hint(app, option); !hint.empty()) return hint;
+    if (const std::string hint = key_hint(app, option, config_of(arguments)); !hint.empty()) return hint;
   }
   if (!unknown.empty()) return {};  // a word may be the value of one
   std::vector<std::string> words = app.remaining();

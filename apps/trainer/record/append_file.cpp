@@ -22,11 +22,13 @@ AppendFile::AppendFile(FilePlace place) : place_(std::move(place)) {
 }
 
 void AppendFile::check_place() const {
+  struct stat about {};
+  if (::fstatat(place_.folder().descriptor(), place_.name().c_str(), &about, 0) != 0 && errno != ENOENT)
+    fail_writing(errno);
   if (!is_at(file_, place_))
     fail(Fault::storage, place_.path().string(),
          " was removed or replaced while the run wrote to it; leave a run's folder alone, and resume");
   const std::lock_guard lock(mutex_);
-  struct stat about {};
   if (::fstat(file_, &about) == 0 && about.st_size != bytes_)
     fail(Fault::storage, place_.path().string(), " has ", about.st_size, " bytes where the run wrote ", bytes_,
          ": another program changed it; leave a run's folder alone, and resume");

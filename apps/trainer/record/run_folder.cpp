@@ -136,9 +136,13 @@ void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t coun
 namespace {
 
 void check_in_place(const Folder& folder) {
-  if (!folder.is_in_place())
-    fail(Fault::storage, folder.path().string(), " was moved, removed or replaced while the run used it; leave a ",
-         "run's folder alone, and resume it where it is");
+  if (folder.is_in_place()) return;
+  const int error = Folder(folder.path()).error();
+  if (error != 0 && error != ENOENT && error != ENOTDIR)  // it may be there still
+    fail(Fault::storage, folder.path().string(), ": cannot be reached: ", std::generic_category().message(error), "; ",
+         system_remedy(error));
+  fail(Fault::storage, folder.path().string(), " was moved, removed or replaced while the run used it; leave a ",
+       "run's folder alone, and resume it where it is");
 }
 
 /// The folder's lock file, open and locked, as the folder is.

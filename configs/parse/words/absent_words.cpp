@@ -29,6 +29,7 @@ constexpr Absent kAbsent[] = {
     {"inputshape", "out", kInferred},
     {"inputdim", "out", kInferred},
     {"numfeatures numchannels", "affine", kInferred},
+    {"valid", "same", "without padding it is pad: 0"},
     {"activation activationfn actlayer", "out", "an activation is the next layer, such as relu"},
     {"rnn", "conv2d", kRecurrent},
     {"lstm", "conv2d", kRecurrent},

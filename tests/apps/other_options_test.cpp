@@ -1,0 +1,74 @@
+// What the trainer says to arguments that it does not understand: one line, which ends with what to write instead.
+#include <gmock/gmock.h>
+
+#include "nixie/tests/apps/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+
+TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
+  const TempFolder folder;
+  std::ofstream(folder / "net.yaml") << kRun;
+  std::filesystem::create_directories(folder / "run");
+  const struct {
+    const char *arguments, *expected;
+  } kCases[] = {
+      {"", "add --config FILE\n"},
+      {"--confg x.yaml", "; did you mean \"--config\"?\n"},
+      {"predict", "PICTURES is required; --help says more\n"},
+      {"predict a.jpg --topp 3", "; did you mean \"--topk\"?\n"},
+      {"evaluate", "; did you mean \"eval\"?\n"},
+      {"net.yaml", "; write --config net.yaml\n"},
+      {"--config net.yaml steps=3", "; write --set steps=3\n"},
+      {"--config net.yaml --foo 3 --bar", "not expected: --foo 3 --bar; --help says more\n"},
+      {"fit", "; the command is `trainer train`\n"},
+      {"--eval", "; the command is `trainer eval`\n"},
+      {"--config net.yaml --test", "; the command is `trainer eval`\n"},
+      {"resume runs/a", "; write trainer --resume runs/a\n"},
+      {"eval a.h5", "; write --checkpoint a.h5\n"},
+      {"eval run", "; write --run run\n"},
+      {"eval --ckpt a.h5", "; write --checkpoint a.h5\n"},
+      {"eval --epochs 3", "; to change the configuration write --set epochs=3\n"},
+      {"summary net.yaml", "; write --config net.yaml\n"},
+      {"train --config net.yaml --epoch 3", "; to change the configuration write --set epochs=3\n"},
+      {"--config net.yaml --num-epochs=3", "; to change the configuration write --set epochs=3\n"},
+      {"--config net.yaml --device gpu", "; to change the configuration write --set backend=cuda\n"},
+      {"--config net.yaml --device cuda:0", "; to change the configuration write --set backend=cuda\n"},
+      {"--config net.yaml --device cpu", "; to change the configuration write --set backend=cpu\n"},
+      {"--config net.yaml --gpu", "; to change the configuration write --set backend=cuda\n"},
+      {"run", "; write --config FILE --data run\n"},
+      {"launch -n 2", " (docs/coming-from.md)\n"},
+      {"export a.h5 out.onnx", "; write --checkpoint a.h5\n"},
+      {"export run out.onnx", "; write --run run\n"},
+      {"export a.pth", "by safetensors.torch.load_file\n"},
+      {"--config nett.yaml", "; did you mean \"net.yaml\"?\n"},
+      {"list cars", "configs}; --help says more\n"},
+      {"list layer", "; did you mean \"layers\"?\n"},
+      {"eval --split tests", "; did you mean \"test\"?\n"},
+      {"eval --config net.yaml", "; name the model with --checkpoint FILE or --run DIR\n"},
+      {"--config net.yaml --batch-size 4", "; to change the configuration write --set data.glyphs.batch=4\n"},
+      {"--batch-size 4 --config=net.yaml", "; to change the configuration write --set data.glyphs.batch=4\n"},
+      {"--batch-size 4", "; to change the configuration write --set data.DATASET.batch=4\n"},
+      {"--config none.yaml --lr 1", "; to change the configuration write --set schedule.constant.rate=1\n"},
+      {"--config net.yaml --lr 1", "; to change the configuration write --set schedule.plateau.rate=1\n"},
+      {"--config net.yaml --weight-decay 0",
+       "; to change the configuration write --set optimizer.adam.weight_decay=0\n"},
+      {"--config net.yaml --momentum 0", "; to change the configuration write --set optimizer.sgd.momentum=0\n"},
+      {"--config net.yaml --set model.1.dense=3",
+       "model.1 names linear and dense, expected one {name: {fields}}; did you mean \"linear\"?\n"},
+      {"--config net.yaml --set model.1.conv2d=3",
+       "model.1 names linear and conv2d, expected one {name: {fields}}; to replace linear write "
+       "--set 'model.1={conv2d: {...}}'\n"},
+      {"--resume", "--config FILE\n"}};
+  for (const auto& [arguments, expected] : kCases) {
+    const Ran ran = run_program(std::string("trainer ") + arguments, "cd '" + folder.path().string() + "'; ");
+    EXPECT_EQ(ran.code, 2) << arguments;
+    EXPECT_THAT(ran.output, testing::EndsWith(expected)) << arguments;
+    EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
+  }
+}
+
+}  // namespace
+}  // namespace nixie
