@@ -113,6 +113,21 @@ std::optional<Dtype> dtype_of_type(Id type) {
   return std::nullopt;
 }
 
+std::optional<NumberFormat> number_format(Id type) {
+  const struct {
+    const char* name;
+    Id little, big;
+  } kKnown[] = {{"u1", H5T_STD_U8LE, H5T_STD_U8BE},     {"i1", H5T_STD_I8LE, H5T_STD_I8BE},
+                {"u2", H5T_STD_U16LE, H5T_STD_U16BE},   {"i2", H5T_STD_I16LE, H5T_STD_I16BE},
+                {"u4", H5T_STD_U32LE, H5T_STD_U32BE},   {"i4", H5T_STD_I32LE, H5T_STD_I32BE},
+                {"u8", H5T_STD_U64LE, H5T_STD_U64BE},   {"i8", H5T_STD_I64LE, H5T_STD_I64BE},
+                {"f4", H5T_IEEE_F32LE, H5T_IEEE_F32BE}, {"f8", H5T_IEEE_F64LE, H5T_IEEE_F64BE}};
+  for (const auto& [name, little, big] : kKnown)
+    if (H5Tequal(type, little) > 0 || H5Tequal(type, big) > 0) return NumberFormat{name, little};
+  if (dtype_of_type(type) == Dtype::f16) return NumberFormat{"f2", type};
+  return std::nullopt;
+}
+
 Handle string_type(std::size_t bytes) {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_size(type, bytes ? bytes : 1);

@@ -67,6 +67,13 @@ Failure last_failure();
 Handle file_type(Dtype dtype);
 /// The dtype whose file type this is, or nothing.
 std::optional<Dtype> dtype_of_type(Id type);
+/// numpy's name of a type of numbers, and the same type in little-endian order.
+struct NumberFormat {
+  std::string name;
+  Id stored;
+};
+/// Of a standard type of either byte order, or of f16; nothing for any other.
+std::optional<NumberFormat> number_format(Id type);
 /// A UTF-8 string type of fixed length. HDF5 stores variable lengths in a heap without a checksum.
 Handle string_type(std::size_t bytes);
 

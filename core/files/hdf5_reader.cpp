@@ -37,28 +37,6 @@ herr_t list_attribute(hid_t, const char* name, const H5A_info_t*, void* data) {
   return list_link(-1, name, nullptr, data);
 }
 
-/// numpy's name of a type of numbers, and the same type in little-endian order.
-struct NumberFormat {
-  std::string name;
-  hid_t stored;
-};
-
-/// Of a standard type of either byte order; nothing for any other.
-std::optional<NumberFormat> number_format(hid_t type) {
-  const struct {
-    const char* name;
-    hid_t little, big;
-  } kKnown[] = {{"u1", H5T_STD_U8LE, H5T_STD_U8BE},     {"i1", H5T_STD_I8LE, H5T_STD_I8BE},
-                {"u2", H5T_STD_U16LE, H5T_STD_U16BE},   {"i2", H5T_STD_I16LE, H5T_STD_I16BE},
-                {"u4", H5T_STD_U32LE, H5T_STD_U32BE},   {"i4", H5T_STD_I32LE, H5T_STD_I32BE},
-                {"u8", H5T_STD_U64LE, H5T_STD_U64BE},   {"i8", H5T_STD_I64LE, H5T_STD_I64BE},
-                {"f4", H5T_IEEE_F32LE, H5T_IEEE_F32BE}, {"f8", H5T_IEEE_F64LE, H5T_IEEE_F64BE}};
-  for (const auto& [name, little, big] : kKnown)
-    if (H5Tequal(type, little) > 0 || H5Tequal(type, big) > 0) return NumberFormat{name, little};
-  if (dtype_of_type(type) == Dtype::f16) return NumberFormat{"f2", type};
-  return std::nullopt;
-}
-
 std::string without_padding(const char* text, std::size_t bytes) {
   std::string kept(text, bytes);
   kept.erase(std::find(kept.begin(), kept.end(), '\0'), kept.end());

@@ -1,4 +1,4 @@
-// Runs whose folder is moved while another run takes its path, and moved back: each reads and writes its own files.
+// Runs whose folder is moved, removed or changed: each reads and writes its own files, or ends.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -213,6 +213,53 @@ TEST(RunFolder, IsReadWhereverItIsMoved) {
                          load_checkpoint({folder, "last.h5"});
                        }),
               HasSubstr("run/last.h5 cannot be opened: No such file or directory; give the path of a checkpoint"));
+}
+
+/// The line that a run ends with after something was done to its folder, and its exit code.
+Ran disturbed(const fs::path& folder, const std::function<void(const fs::path& run)>& disturb) {
+  std::ofstream(folder / "net.yaml") << kRun;
+  const fs::path run = folder / "run", log = folder / "log";
+  fs::remove_all(run);
+  Child child(
+      {"--config", (folder / "net.yaml").string(), "--run", run.string(), "--set", "steps=0", "--set", "epochs=100000"},
+      log.string());
+  EXPECT_TRUE(wait_for([&] { return fs::exists(run / "last.h5"); }));
+  disturb(run);
+  const int code = exit_code(child.wait());
+  return {code, text_of(log)};
+}
+
+TEST(Resume, ARunWhoseFolderWasTakenAwayEnds) {
+  const TempFolder folder;
+  const struct {
+    std::function<void(const fs::path& run)> disturb;
+    int code;
+    const char* expected;
+  } kCases[] = {
+      {[](const fs::path& run) { fs::rename(run, run.string() + ".old"); }, 8,
+       "run was moved, removed or replaced while"},
+      {[](const fs::path& run) {
+         fs::rename(run, run.string() + ".older");
+         fs::create_directory(run);  // of another run
+       },
+       8, "run was moved, removed or replaced while"},
+      {[](const fs::path& run) { fs::remove(run / "metrics.csv"); }, 8,
+       "metrics.csv was removed or replaced while the run wrote to it"},
+      {[](const fs::path& run) {
+         const std::string text = text_of(run / "metrics.csv");
+         fs::remove(run / "metrics.csv");
+         std::ofstream(run / "metrics.csv") << text;  // as an editor does
+       },
+       8, "metrics.csv was removed or replaced while the run wrote to it"},
+      {[](const fs::path& run) { fs::resize_file(run / "metrics.csv", 0); }, 8, "another program changed it"},
+      {[](const fs::path& run) { std::ofstream(run / "timing.csv", std::ios::app) << "1,1,1,1\n"; }, 8,
+       "another program changed it"},
+  };
+  for (const auto& c : kCases) {
+    const Ran ran = disturbed(folder.path(), c.disturb);
+    EXPECT_EQ(ran.code, c.code) << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+  }
 }
 
 }  // namespace
