@@ -29,21 +29,21 @@ bool is_number(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+/// The pictures of a class; what else is there is counted as left out. Throws Fault::data where there are none.
 std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_name) {
+  const fs::path folder = scan.source.folder / class_name;
+  FolderScan of_class{.source = scan.source};
   std::vector<Picture> found;
-  for (const fs::path& path : pictures_below(scan.source.folder / class_name, scan))
+  for (const fs::path& path : pictures_below(folder, of_class))
     found.push_back({path.lexically_relative(scan.source.folder).string()});
+  if (found.empty()) {
+    const std::string others = left_out_text(of_class);
+    fail(Fault::data, folder.string(), ": no .jpg, .jpeg or .png file",
+         others.empty() ? "; remove the folder" : " (" + others + "); remove the folder, or convert its pictures");
+  }
+  for (const auto& [kind, count] : of_class.left_out) scan.left_out[kind] += count;
   std::sort(found.begin(), found.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
   return found;
-}
-
-void check_filled(const FolderScan& scan) {
-  for (std::size_t c = 0; c < scan.classes.size(); ++c)
-    if (scan.pictures[c].empty()) {
-      const std::string others = left_out_text(scan);
-      fail(Fault::data, (scan.source.folder / scan.classes[c]).string(), ": no .jpg, .jpeg or .png file",
-           others.empty() ? "" : " (" + others + ")", "; remove the folder, or convert its pictures");
-    }
 }
 
 /// What is wrong with each picture, "" where nothing is.
@@ -156,7 +156,6 @@ FolderScan scan_folder(const fs::path& folder) try {
     fail(Fault::data, folder.string(), ": no class folders; give each class a folder of JPEG or PNG files");
   std::sort(scan.classes.begin(), scan.classes.end());
   for (const std::string& name : scan.classes) scan.pictures.push_back(find_pictures(scan, name));
-  check_filled(scan);
   return scan;
 } catch (const fs::filesystem_error& error) {
   fail_reading(error.path1(), error.code().value(), Fault::data, "check the path and its permissions");
@@ -236,7 +235,6 @@ void check_pictures(FolderScan& scan, Damage damage) {
   auto line = found.begin();
   for (auto& pictures : scan.pictures) std::erase_if(pictures, [&](const Picture&) { return !(line++)->empty(); });
   scan.left_out[fmt::format("damaged pictures (the first: {})", first)] = bad;
-  check_filled(scan);
 }
 
 }  // namespace nixie

@@ -193,9 +193,9 @@ void link_durably(const FilePlace& file, const FilePlace& place) {
 }
 
 void remove_file(const FilePlace& place) {
-  if (::unlinkat(place.folder().descriptor(), place.name().c_str(), 0) != 0 && errno != ENOENT)
-    fail(Fault::storage, place.path().string(), ": cannot be removed: ", message(errno),
-         "; check the folder's permissions");
+  const int error = ::unlinkat(place.folder().descriptor(), place.name().c_str(), 0) == 0 ? 0 : errno;
+  if (error != 0 && error != ENOENT)
+    fail(Fault::storage, place.path().string(), ": cannot be removed: ", message(error), "; ", system_remedy(error));
 }
 
 int remove_stale_temporaries(const Folder& folder) {

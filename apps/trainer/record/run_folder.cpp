@@ -83,6 +83,8 @@ void check_holds_no_run(const Folder& folder) {
     check(!fs::exists(FilePlace(folder, file).status()), folder.path().string(), " already holds a run (", file,
           "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
   };
+  if (folder.error() == ENOTDIR)
+    fail(Fault::storage, folder.path().string(), " is no folder; choose another with --run");
   for (const char* file : kRunFiles) check_absent(file);
   for (const std::string& name : folder.names())
     if (kept_step(name) >= 0) check_absent(name);
