@@ -100,6 +100,9 @@ void Elementwise::declare(std::shared_ptr<ElementwiseInfo> info) {
 }
 
 Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
+  check(info_ != nullptr,
+        "an op is called before main, when the library's are not declared yet: make tensors and models ",
+        "in functions, not at namespace scope");
   const ElementwiseInfo& op = *info_;
   check(static_cast<int>(inputs.size()) == op.formula.arity, op.name, ": ", inputs.size(), " inputs, expected ",
         op.formula.arity);

@@ -1,5 +1,6 @@
 // Every elementwise op of the library: its formula and its gradient, side by side. tests/core/ops_test.cpp walks them
 // all.
+#include <cmath>
 #include <limits>
 #include <numbers>
 
@@ -24,6 +25,12 @@ constexpr double kInverseRootTwoPi = std::numbers::inv_sqrtpi / std::numbers::sq
 // 1 / (1 + e^-x), where `power` is e^-|x|, which is never infinite: e^-x is from 89 below 0 on, in floats.
 constexpr auto logistic = [](auto x, auto power) { return select(x < 0, power, 1) / (1 + power); };
 
+/// A number of C++ that takes its type from what stands beside it; null for anything else.
+const Constant* number_in(T x) {
+  const auto* constant = std::get_if<Constant>(&x.node().op);
+  return constant && constant->weak ? constant : nullptr;
+}
+
 // ---- arithmetic ----
 const Elementwise neg_op{"neg", [](auto x) { return -x; }, [](T g, T, T) { return Gradients{-g}; }};
 const Elementwise add_op{"add", [](auto a, auto b) { return a + b; }, [](T g, T, T, T) { return Gradients{g, g}; }};
@@ -41,13 +48,17 @@ const Elementwise div_op{"div", [](auto a, auto b) { return a / b; },
 const Elementwise pow_op{"pow",
                          [](auto a, auto b) { return pow(a, b); },
                          [](T g, T y, T a, T b) {
+                           // Arithmetic of numbers alone is in double, as next to f64 they are.
+                           const Constant *base = number_in(a), *power = number_in(b);
                            // 0^b is constant for b > 0, where log(0) would make NaN of it.
-                           const Tensor of_log = where(logical_and(a == 0, b >= 0), 1.0, a);
+                           const Tensor log_a = base && base->value != 0
+                                                    ? Tensor(std::log(base->value))
+                                                    : log(where(logical_and(a == 0, b >= 0), 1.0, a));
                            // 0^0 is constant in a, where 0 * 0^-1 would be NaN.
-                           const auto* constant = std::get_if<Constant>(&b.node().op);
-                           const bool is_never_0 = constant && constant->value != 0;
-                           const Tensor less = is_never_0 ? b - 1 : where(logical_and(a == 0, b == 0), 0.0, b - 1);
-                           return Gradients{g * b * pow(a, less), g * y * log(of_log)};
+                           const Tensor less = power && power->value != 0
+                                                   ? Tensor(power->value - 1)
+                                                   : where(logical_and(a == 0, b == 0), 0.0, b - 1);
+                           return Gradients{g * b * pow(a, less), g * y * log_a};
                          },
                          {.domain = kPositive}};
 const Elementwise fmod_op{"fmod",

@@ -47,6 +47,7 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
       {"list cars", "configs}; --help says more\n"},
       {"list layer", "; did you mean \"layers\"?\n"},
       {"eval --split tests", "; did you mean \"test\"?\n"},
+      {"eval net.yaml", "; name the model with --checkpoint FILE or --run DIR\n"},
       {"eval --config net.yaml", "; name the model with --checkpoint FILE or --run DIR\n"},
       {"--config net.yaml --batch-size 4", "; to change the configuration write --set data.glyphs.batch=4\n"},
       {"--batch-size 4 --config=net.yaml", "; to change the configuration write --set data.glyphs.batch=4\n"},

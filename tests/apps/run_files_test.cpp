@@ -155,7 +155,9 @@ TEST(RunFolder, IsLockedByOne) {
     const std::string line = error_of([&] { RunLock{root.path()}; });
     EXPECT_THAT(line, HasSubstr(fmt::format("is in use by another trainer (pid {} on ", ::getpid())));
     EXPECT_THAT(error_of([&] { Trainer(small_config(), {.run = root.path()}); }), HasSubstr("is in use"));
+    EXPECT_THAT(error_of([&] { check_unused(root.path()); }), HasSubstr("is in use"));
   }
+  EXPECT_NO_THROW(check_unused(root.path()));
   RunLock again(root.path());
   again.renew();
   // A lock that was removed is taken anew, unless another run has the folder by now.

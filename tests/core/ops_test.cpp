@@ -276,5 +276,24 @@ TEST(Elementwise, PowersOfZeroHaveAGradientInTheirExponent) {
   expect_values(slope_of(zero, below), {-INFINITY}, 0);
 }
 
+// A number of C++ is no f32 number where what stands beside it is f64.
+TEST(Elementwise, PowersOfNumbersHaveAllDigits) {
+  const std::vector<double> places = {1, 0.001, 3};
+  const Tensor x = Array::from(places, {3});
+  const auto expect = [&](const Tensor& found, const std::function<double(double)>& wanted) {
+    const std::vector<double> values = values_of(found);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      EXPECT_NEAR(values[i], wanted(places[i]), 1e-14 * std::abs(wanted(places[i]))) << "at " << places[i];
+  };
+  for (const double number : {1.00000001, 0.3, 2.7, -0.3, 0.0}) {
+    SCOPED_TRACE(number);
+    const Tensor slope = gradients(sum(pow(x, number)), {x})[0];
+    expect(slope, [&](double v) { return number * std::pow(v, number - 1); });
+    expect(gradients(sum(slope), {x})[0], [&](double v) { return number * (number - 1) * std::pow(v, number - 2); });
+    if (number > 0)
+      expect(gradients(sum(pow(number, x)), {x})[0], [&](double v) { return std::pow(number, v) * std::log(number); });
+  }
+}
+
 }  // namespace
 }  // namespace nixie

@@ -117,6 +117,12 @@ std::string key_in(const std::filesystem::path& config, const std::string& key) 
   return key;
 }
 
+/// For commands that take a trained model; "" for others.
+std::string model_hint(const CLI::App& app) {
+  const bool takes_model = app.get_option_no_throw("--checkpoint") && app.get_option_no_throw("--run");
+  return takes_model ? "; name the model with --checkpoint FILE or --run DIR" : "";
+}
+
 /// How a command gets the value of a key: by an option of that name, or by --set; "" where it has neither.
 std::string value_hint(const CLI::App& app, const std::string& key, const std::string& value) {
   const std::string meant = key == "backend" ? backend_of(value) : value;
@@ -131,8 +137,7 @@ std::string key_hint(const CLI::App& app, const Unknown& option, const std::file
     if (option.key == other) return value_hint(app, key_in(config, here), option.value);
   for (const char* backend : {"cpu", "cuda", "gpu"})
     if (option.key == backend) return value_hint(app, "backend", backend);
-  const bool takes_model = app.get_option_no_throw("--checkpoint") && app.get_option_no_throw("--run");
-  if (option.key == "config" && takes_model) return "; name the model with --checkpoint FILE or --run DIR";
+  if (option.key == "config") return model_hint(app);
   if (option.key != "gpus" && option.key != "devices") return {};
   const std::string hint = value_hint(app, "backend", "cuda");
   return hint.empty() ? "" : kOneDevice + hint;
@@ -155,7 +160,8 @@ std::string file_hint(const CLI::App& app, const std::string& word) {
     return known && known->count() == 0 ? fmt::format("; write {} {}", option, shell_word(word)) : std::string();
   };
   std::error_code ignored;
-  if (word.ends_with(".yaml") || word.ends_with(".yml")) return write("--config");
+  if (word.ends_with(".yaml") || word.ends_with(".yml"))
+    return app.get_option_no_throw("--config") ? write("--config") : model_hint(app);
   if (word.ends_with(".h5")) return write("--checkpoint");
   const bool has_models = app.get_option_no_throw("--checkpoint");
   return has_models && std::filesystem::is_directory(word, ignored) ? write("--run") : "";

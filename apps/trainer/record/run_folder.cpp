@@ -79,15 +79,23 @@ void claim_run_folder(const fs::path& folder) {
 }
 
 void check_holds_no_run(const Folder& folder) {
+  const auto exists = [&](const std::string& file) { return fs::exists(FilePlace(folder, file).status()); };
   const auto check_absent = [&](const std::string& file) {
-    check(!fs::exists(FilePlace(folder, file).status()), folder.path().string(), " already holds a run (", file,
-          "); go on with it by --resume (in C++ Trainer::resume), or choose another folder with --run");
+    check(!exists(file), folder.path().string(), " already holds a run (", file, "); go on with it by --resume",
+          exists("config.yaml") ? "" : " --config FILE",
+          " (in C++ Trainer::resume), or choose another folder with --run");
   };
   if (folder.error() == ENOTDIR)
     fail(Fault::storage, folder.path().string(), " is no folder; choose another with --run");
   for (const char* file : kRunFiles) check_absent(file);
   for (const std::string& name : folder.names())
     if (kept_step(name) >= 0) check_absent(name);
+}
+
+void check_unused(const Folder& folder) try {
+  if (fs::exists(FilePlace(folder, ".lock").status())) RunLock{folder};
+} catch (const Error& error) {
+  if (error.fault() == Fault::usage) throw;  // else who locks it will tell
 }
 
 void check_run_files(const Folder& folder) {

@@ -16,6 +16,8 @@ std::filesystem::path make_run_folder(const std::filesystem::path& root, const s
 void claim_run_folder(const std::filesystem::path& folder);
 /// Throws a usage Error where the folder holds a run.
 void check_holds_no_run(const Folder& folder);
+/// Throws a usage Error that names the process and host of a trainer that has the folder.
+void check_unused(const Folder& folder);
 /// Throws Fault::storage where one of the files that a run reads or appends to is a pipe, a device or a folder.
 void check_run_files(const Folder& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
