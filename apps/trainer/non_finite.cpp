@@ -162,6 +162,7 @@ void Trainer::roll_back(const Error& error) {
   ++roll_backs_;
   go_back(std::min(state_.step + 1, past_));
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
+  save_where_it_went_back();
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
                              what.substr(0, what.find(" (the last good")), roll_backs_, kMostRollBacks, state_.step,
                              state_.rate_factor()));

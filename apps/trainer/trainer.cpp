@@ -198,7 +198,8 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   const bool begins = !record_;  // else it rolled back
   open_record();
   // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
-  if (begins && state_.step > 0 && state_.evaluated == state_.step) keep_last();
+  const bool may_lack_kept = state_.evaluated == state_.step && state_.went_back_to < 0;
+  if (begins && state_.step > 0 && may_lack_kept) keep_last();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
   start_loader();  // behind all threads, whose stacks no batch changes
   const auto enter = [&](const char* activity) {

@@ -177,6 +177,9 @@ class Trainer {
   void go_back(std::int64_t below);
   bool load_good(std::int64_t below);
   void start_again();
+  void save_where_it_went_back();
+  /// The step of last.h5; -1 where there is none that is whole.
+  std::int64_t last_step() const;
   /// Whether the file is in the run's folder.
   bool is_of_run(const FilePlace& file) const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not

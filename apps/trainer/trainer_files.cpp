@@ -78,6 +78,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
 }
 
 void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
+  const bool went_back = run_state_of(loaded.checkpoint.state).went_back_to >= 0;
   restore(loaded.checkpoint, target);
   loaded.checkpoint = {};  // its memory is for the best one
   is_resumed_ = true;
@@ -89,7 +90,7 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
     good_ = checkpoints();
     good_.insert(good_.begin(), loaded.file);
     lacks_last_ = !is_same_file(loaded.file, place("last.h5"));
-    has_scheduled_last_ = !lacks_last_ && is_scheduled(state_);
+    has_scheduled_last_ = !lacks_last_ && !went_back && is_scheduled(state_);
   }
   changes_ = target.changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
@@ -261,6 +262,29 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   good_ = checkpoints();
   lacks_last_ = false;
   if (is_due) past_ = kNever;
+}
+
+// The rows behind this step are cut next. A last.h5 that counts them is set aside, so that a resume begins here.
+void Trainer::save_where_it_went_back() {
+  if (!writes() || last_step() <= state_.step) return;
+  room_for_save_.reset();
+  state_.went_back_to = past_;
+  Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_, data_values_);
+  if (averages_) checkpoint.ema = averages_->arrays();
+  lock_->renew();
+  const FilePlace last = place("last.h5"), aside = place(kScheduledCheckpoint);
+  if (std::exchange(has_scheduled_last_, false)) link_durably(last, aside), note_saved(aside.path().string());
+  if (!std::exchange(has_config_, true)) write_text(place("config.yaml"), checkpoint.config);
+  save_checkpoint(checkpoint, last);
+}
+
+std::int64_t Trainer::last_step() const try {
+  const FilePlace last = place("last.h5");
+  if (!std::filesystem::exists(last.status())) return -1;
+  return run_state_of(load_checkpoint(last, {.header_only = true}).state).step;
+} catch (const Error& error) {
+  if (error.fault() != Fault::checkpoint) throw;
+  return -1;  // a damaged one counts nothing
 }
 
 void Trainer::save_after_failure() try {

@@ -120,6 +120,45 @@ TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
   }
 }
 
+/// Copies the run's folder, as a kill leaves it, whenever the run went back and made a step since.
+struct CopiesWhereItWentBack : Callback {
+  CopiesWhereItWentBack(std::filesystem::path from, std::filesystem::path to)
+      : run(std::move(from)), copies(std::move(to)) {}
+  void step_ends(Trainer&, std::int64_t step) override {
+    if (step <= std::exchange(last, step))
+      std::filesystem::copy(run, copies / std::to_string(count++), std::filesystem::copy_options::recursive);
+  }
+  std::filesystem::path run, copies;
+  std::int64_t last = 0;
+  int count = 0;
+};
+
+// Rows that last.h5 counts are cut only once it is of the step that the run went back to.
+TEST(RollBack, KilledBehindItTheTableAgreesWithTheCheckpoint) {
+  int further = 0;
+  for (const char* more : {"save_every: 3\n", "save_every: 5\nkeep: 1\n", "save_every: 3\nema: 0.9\nkeep: 2\n"}) {
+    const TrainConfig config = bearable_at_half(more);
+    const TempFolder whole, copies;
+    const auto copier = std::make_shared<CopiesWhereItWentBack>(whole.path(), copies.path());
+    Trainer(config, {.run = whole.path(), .callbacks = {copier}}).train();
+    EXPECT_GT(copier->count, 0) << more;
+    for (int i = 0; i < copier->count; ++i) {
+      SCOPED_TRACE(fmt::format("{}copy {}", more, i));
+      const std::filesystem::path run = copies / std::to_string(i);
+      further += std::filesystem::exists(run / "scheduled.h5");
+      const TempFolder log;
+      const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+      Trainer again(config, {.run = run, .out = out.get()});
+      again.resume();
+      EXPECT_TRUE(again.train());
+      std::fflush(out.get());
+      EXPECT_THAT(text_of(log / "log"), testing::Not(HasSubstr("rows are missing")));
+      expect_same_files(whole.path(), run, "");
+    }
+  }
+  EXPECT_GT(further, 0) << "some went back further than last.h5";
+}
+
 TEST(RollBack, ARunThatNoRateHelpsEnds) {
   const TempFolder run;
   TrainConfig config = bearable_at_half();
