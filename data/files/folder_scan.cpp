@@ -235,6 +235,11 @@ void check_pictures(FolderScan& scan, Damage damage) {
   auto line = found.begin();
   for (auto& pictures : scan.pictures) std::erase_if(pictures, [&](const Picture&) { return !(line++)->empty(); });
   scan.left_out[fmt::format("damaged pictures (the first: {})", first)] = bad;
+  for (std::size_t c = 0; c < scan.classes.size(); ++c)
+    if (scan.pictures[c].empty())
+      fail(Fault::data, (scan.source.folder / scan.classes[c]).string(),
+           ": all its pictures are damaged (the first of ", bad, ": ", first,
+           "); fetch them again, or remove the class");
 }
 
 }  // namespace nixie
