@@ -93,8 +93,7 @@ TEST(LossScale, OptionsOutOfRangeAreNamed) {
       {{.scale = 0, .initial = 0}, "the loss scale's initial is 0" + scales},
       {{.scale = 0, .initial = 1e39}, "the loss scale's initial is 1e+39" + scales},
       {{.scale = 0, .growth_interval = 0}, "the loss scale's growth_interval is 0, expected a number from 1 up"}};
-  for (const auto& [options, error] : kCases)
-    EXPECT_EQ(error_of([&] { LossScale(options, Parameters()); }), error);
+  for (const auto& [options, error] : kCases) EXPECT_EQ(error_of([&] { LossScale(options, Parameters()); }), error);
   for (const double scale : {kLossScales.low, kLossScales.high}) {  // the ends are no overflow
     Line line({.scale = scale});
     line.run(0);
