@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nixie/apps/trainer/report/run_curves.h"
+#include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
 
@@ -62,27 +63,10 @@ class MovesAtRollBack final : public Callback {
   bool is_home_ = false;
 };
 
-/// A rate of 200 ends in a loss that is not finite at step 7, one of 100 does not.
-TrainConfig goes_back(const std::string& more) {
-  return read_config(parse_yaml(R"(
-model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 16}}, relu, {linear: {out: 10}}]
-data: {glyphs: {train: 205, test: 50, batch: 20}}
-optimizer: {sgd: {momentum: 0}}
-schedule: {constant: {rate: 200}}
-epochs: 4
-seed: 7
-threads: 1
-backend: cpu
-log_every: 4
-non_finite: roll_back
-)" + more,
-                                "run.yaml"));
-}
-
 // Another run, of the same configuration, stands at its path meanwhile, with a checkpoint that fits.
 TEST(RollBack, AMovedRunGoesBackToItsOwnCheckpoint) {
   for (const auto& [more, last] : {std::pair("save_every: 3\n", 6), std::pair("save_every: 5\n", 5)}) {
-    const TrainConfig config = goes_back(more);
+    const TrainConfig config = bearable_at_half(more);
     const TempFolder root;
     const Places places{root / "run", root / "other", root / "moved"};
     for (const auto& folder : {root / "whole", places.run, places.other}) fs::create_directory(folder);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
@@ -37,23 +38,6 @@ std::vector<double> rates_of(const std::filesystem::path& run) {
   for (std::getline(text, line); std::getline(text, line);)
     rates.push_back(std::stod(line.substr(line.rfind(',') + 1)));
   return rates;
-}
-
-// A rate of 200 ends in a loss that is not finite at step 7, one of 100 does not.
-TrainConfig bearable_at_half(const std::string& more = "") {
-  return read_config(parse_yaml(R"(
-model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 16}}, relu, {linear: {out: 10}}]
-data: {glyphs: {train: 205, test: 50, batch: 20}}
-optimizer: {sgd: {momentum: 0}}
-schedule: {constant: {rate: 200}}
-epochs: 4
-seed: 7
-threads: 1
-backend: cpu
-log_every: 4
-non_finite: roll_back
-)" + more,
-                                "run.yaml"));
 }
 
 TEST(RollBack, ARunGoesBackWithHalfTheRate) {
