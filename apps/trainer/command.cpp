@@ -222,8 +222,7 @@ bool run_command(const Command& given) {
       fail(Fault::checkpoint, command.checkpoint.string(),
            " is no file; give the path of a checkpoint or of a run's folder");
   } else if (!command.run.empty()) {
-    check_unused(command.run);
-    check_holds_no_run(command.run);
+    check_free(command.run);
   }
   const TrainConfig config = chosen_config(command, resumed);
   bool is_done = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "nixie/apps/trainer/trainer.h"
 
@@ -67,30 +68,44 @@ NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Ba
     return found;
   }
   return {};
-} catch (const Error&) {  // what is sought is worth less than the message it stands in
-  return {};
+} catch (const Error& error) {  // what is sought is worth less than the message it stands in
+  return {.failure = error.what()};
 }
 
 void Trainer::go_back(std::int64_t below) {
   if (!load_good(below)) start_again();
-  state_.roll_backs = roll_backs_;
+  state_.returns = returns_;
   train_step_.set(state_);
+}
+
+bool Trainer::is_extra(const FilePlace& file, const Checkpoint& header, const SnapshotTarget& target) const {
+  if (!is_of_run(file)) return false;
+  const TrainConfig own = config_of(file.path(), header, target).value_or(config_);
+  return goes_back(own) && !is_scheduled(own, run_state_of(header.state));
 }
 
 bool Trainer::load_good(std::int64_t below) {
   SnapshotTarget mine = target(changes_);
   mine.note = {};
+  const auto pass_over = [&](const Error& error) {
+    if (error.fault() != Fault::checkpoint) throw;
+    progress_.line(error.what());
+  };
+  std::multimap<std::int64_t, FilePlace, std::greater<>> newest_first;
   for (const FilePlace& file : good_) try {
       if (!std::filesystem::exists(file.status())) continue;
-      const Checkpoint checkpoint = load_snapshot(file, mine);
-      const RunState state = run_state_of(checkpoint.state);
-      const bool is_extra = !is_repeating_ && is_of_run(file) && !is_scheduled(state);
-      if (state.step >= below || is_extra) continue;
-      restore(checkpoint, mine);
+      const Checkpoint header = load_checkpoint(file, {.header_only = true});
+      const RunState state = run_state_of(header.state);
+      if (state.step < below && state_.comes_from(state) && (is_repeating_ || !is_extra(file, header, mine)))
+        newest_first.emplace(state.step, file);
+    } catch (const Error& error) {
+      pass_over(error);
+    }
+  for (const auto& [step, file] : newest_first) try {
+      restore(load_snapshot(file, mine), mine);
       return true;
     } catch (const Error& error) {
-      if (error.fault() != Fault::checkpoint) throw;
-      progress_.line(error.what());
+      pass_over(error);
     }
   return false;
 }
@@ -110,6 +125,18 @@ void Trainer::start_again() {
   if (!config_.init_from.empty()) initialize();
 }
 
+void Trainer::keep_best_score() try {
+  if (!writes() || lacks_best_ || !std::filesystem::exists(place("best.h5").status())) return;
+  SnapshotTarget mine = target(changes_);
+  mine.note = {};
+  const RunState best = state_in(load_checkpoint(place("best.h5"), {.header_only = true}), mine);
+  if (best.best_score <= state_.best_score) return;
+  state_.best_score = best.best_score;
+  progress_.line(fmt::format("best.h5 stays that of step {}, the best of all that the run did", best.step));
+} catch (const Error& error) {
+  if (error.fault() != Fault::checkpoint) throw;  // else the next resume tells that it is damaged
+}
+
 NonFinite Trainer::first_non_finite(std::int64_t step) try {
   const auto begin = std::chrono::steady_clock::now();
   const Mark mark(is_repeating_);
@@ -124,11 +151,11 @@ NonFinite Trainer::first_non_finite(std::int64_t step) try {
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     const Batch& batch = next_batch();
     const NonFinite found = train_step_.first_non_finite(batch, state_.step, part);
-    if (!found.where.empty()) return found;
+    if (!found.where.empty() || !found.failure.empty()) return found;
   }
   return {};
-} catch (const Error&) {  // as above
-  return {};
+} catch (const Error& error) {  // as above
+  return {.failure = error.what()};
 }
 
 void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
@@ -142,7 +169,7 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
                           : what == kTestLoss      ? evaluation_->non_finite
                                                    : NonFinite{};
   std::string where = found.text();
-  if (found.where.empty() && !array.empty() && array != what) where = ", nor is " + array;
+  if (found.where.empty() && !array.empty() && array != what) where = ", nor is " + array + where;
   const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
   const std::string remedy =
       !found.remedy.empty() ? found.remedy
@@ -155,17 +182,23 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
 
 void Trainer::roll_back(const Error& error) {
   if (error.fault() != Fault::non_finite || !rolls_back()) throw;  // what is being handled, whole
-  if (roll_backs_ == kMostRollBacks)
-    throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), roll_backs_));
-  const std::string what = error.what();
+  if (std::ssize(returns_) == kMostRollBacks)
+    throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), returns_.size()));
+  const std::string what = error.what(), short_what = what.substr(0, what.find(" (the last good"));
   saver_.wait();
-  ++roll_backs_;
-  go_back(std::min(state_.step + 1, past_));
+  try {
+    go_back(std::min(state_.step + 1, past_));
+  } catch (const Error& cause) {
+    throw Error(cause.fault(), fmt::format("{}; the run cannot go back: {}", short_what, cause.what()));
+  }
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
+  returns_.push_back(state_.step);
+  state_.returns = returns_;
+  train_step_.set(state_);
+  keep_best_score();
   save_where_it_went_back();
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
-                             what.substr(0, what.find(" (the last good")), roll_backs_, kMostRollBacks, state_.step,
-                             state_.rate_factor()));
+                             short_what, returns_.size(), kMostRollBacks, state_.step, state_.rate_factor()));
 }
 
 }  // namespace nixie

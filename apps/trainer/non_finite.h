@@ -17,8 +17,14 @@ struct NonFinite {
   /// What to do where samples are the cause; "" where they are not known to be.
   std::string remedy = {};
 
-  /// `; the first to be so is WHERE` where that says more than that the loss is so; else "".
-  std::string text() const { return where.empty() || where == kLoss ? "" : "; the first to be so is " + where; }
+  /// Why it is not known, where the search itself failed; else "".
+  std::string failure = {};
+
+  /// `; the first to be so is WHERE` where that says more than that the loss is so, or why it is not known; else "".
+  std::string text() const {
+    if (!failure.empty()) return "; where that began was not found: " + failure;
+    return where.empty() || where == kLoss ? "" : "; the first to be so is " + where;
+  }
 };
 
 /// u8 [N]: whether the values of each sample are all finite.
@@ -29,8 +35,7 @@ using WatchedForward = std::function<Tensor(const Inputs& in, const std::functio
 
 /// Looks into the forward pass of a batch, by running it on its inputs: at the images, the layers' outputs and the
 /// loss. Names the sample where it is the cause or others are finite; `part` says what of the data the batch is from,
-/// and is "" for a sample whose name the message has already. Finds nothing where all is finite, or the search itself
-/// fails.
+/// and is "" for a sample whose name the message has already. Finds nothing where all is finite.
 NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Batch& batch, const std::string& part,
                            const std::map<std::string, Tensor>& inputs, const WatchedForward& forward);
 

@@ -57,19 +57,6 @@ auto of_the_file(const Read& read) try {
   throw Error(error.fault() == Fault::usage ? Fault::checkpoint : error.fault(), error.what());
 }
 
-/// The checkpoint's configuration. Nothing where it has none, or the program brought data, layers ... of its own, which
-/// no text names.
-std::optional<TrainConfig> config_of(const std::filesystem::path& file, const Checkpoint& header,
-                                     const SnapshotTarget& target) {
-  if (header.config.empty()) return std::nullopt;
-  try {
-    parse_config(config_text(target.config), "the configuration");
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  return saved_config(header, file);
-}
-
 /// How this run's configuration differs from the checkpoint's, where keys that are new since have their defaults.
 std::vector<std::string> changes_since(const std::filesystem::path& file, const Checkpoint& header,
                                        const SnapshotTarget& target) {
@@ -248,6 +235,27 @@ TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkp
   return load_config(file, assignments);
 }
 
+std::optional<TrainConfig> config_of(const std::filesystem::path& file, const Checkpoint& header,
+                                     const SnapshotTarget& target) {
+  if (header.config.empty()) return std::nullopt;
+  try {
+    parse_config(config_text(target.config), "the configuration");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return saved_config(header, file);
+}
+
+std::int64_t next_evaluation(const TrainConfig& config, std::int64_t steps_per_epoch, std::int64_t step) {
+  const std::int64_t every = config.evaluate_every > 0 ? config.evaluate_every : steps_per_epoch;
+  return std::min((step / every + 1) * every, config.total_steps(steps_per_epoch));
+}
+
+bool is_scheduled(const TrainConfig& config, const RunState& state) {
+  const bool evaluates = next_evaluation(config, state.steps_per_epoch, state.step - 1) == state.step;
+  return state.evaluated == state.step || (!evaluates && config.save_every > 0 && state.step % config.save_every == 0);
+}
+
 Checkpoint load_snapshot(const FilePlace& place, const SnapshotTarget& target) {
   const std::filesystem::path& file = place.path();
   Checkpoint checkpoint =
@@ -260,13 +268,17 @@ Checkpoint load_snapshot(const FilePlace& place, const SnapshotTarget& target) {
   return checkpoint;
 }
 
-RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+RunState state_in(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   RunState state = run_state_of(checkpoint.state);
-  if (scores_differ("the checkpoint", checkpoint, target)) {
-    state.best_score = RunState{}.best_score;
-    state.evaluations_since_best = 0;
-    if (target.note) target.note("what is best is measured in another way: the next evaluation is the best until now");
-  }
+  if (!scores_differ("the checkpoint", checkpoint, target)) return state;
+  state.best_score = RunState{}.best_score;
+  state.evaluations_since_best = 0;
+  if (target.note) target.note("what is best is measured in another way: the next evaluation is the best until now");
+  return state;
+}
+
+RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target) {
+  const RunState state = state_in(checkpoint, target);
   restore(checkpoint, "the checkpoint", target.model, &target.optimizer);
   return state;
 }

@@ -44,11 +44,23 @@ bool is_kept_key(const std::string& key);
 TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkpoints,
                      const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note);
 
+/// The checkpoint's configuration. Nothing where it has none, or the program brought data, layers ... of its own, which
+/// no text names. Throws Fault::checkpoint.
+std::optional<TrainConfig> config_of(const std::filesystem::path& file, const Checkpoint& header,
+                                     const SnapshotTarget& target);
+
+/// The first step after `step` that is followed by an evaluation.
+std::int64_t next_evaluation(const TrainConfig& config, std::int64_t steps_per_epoch, std::int64_t step);
+/// Whether a run that nobody disturbs saves this state: it was evaluated, or save_every is due.
+bool is_scheduled(const TrainConfig& config, const RunState& state);
+
 /// Loads a checkpoint for the target. Refuses, before any array is read, one of another model, dataset or optimizer (a
 /// usage Error with the differences, unless they are among its `changes`), seed or number of steps per epoch
 /// (Fault::checkpoint), and one whose arrays are not those of the target.
 Checkpoint load_snapshot(const FilePlace& file, const SnapshotTarget& target);
 
+/// The numbers of a run, with no best score where this run measures what is best in another way.
+RunState state_in(const Checkpoint& checkpoint, const SnapshotTarget& target);
 /// Sets the model and the optimizer, and gives the rest.
 RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& target);
 

@@ -271,23 +271,15 @@ void Trainer::show_running_figures() {
 
 double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
-std::int64_t Trainer::next_evaluation(std::int64_t step) const {
-  const std::int64_t every = config_.evaluate_every > 0 ? config_.evaluate_every : steps_per_epoch_;
-  return std::min((step / every + 1) * every, total_steps_);
-}
+std::int64_t Trainer::next_evaluation() const { return nixie::next_evaluation(config_, steps_per_epoch_, state_.step); }
 
-bool Trainer::is_scheduled(const RunState& state) const {
-  const bool evaluates = next_evaluation(state.step - 1) == state.step;
-  return state.evaluated == state.step ||
-         (!evaluates && config_.save_every > 0 && state.step % config_.save_every == 0);
+bool Trainer::is_evaluation_due() const {
+  return nixie::next_evaluation(config_, steps_per_epoch_, state_.step - 1) == state_.step;
 }
-
-bool Trainer::is_evaluation_due() const { return next_evaluation(state_.step - 1) == state_.step; }
 
 // Means over few steps are noisy, so the row of an evaluation takes over a row that would leave it less than half.
 bool Trainer::is_row_due() const {
-  return state_.step - state_.logged >= config_.log_every &&
-         2 * (next_evaluation(state_.step) - state_.step) >= config_.log_every;
+  return state_.step - state_.logged >= config_.log_every && 2 * (next_evaluation() - state_.step) >= config_.log_every;
 }
 
 void Trainer::read_sums() {

@@ -161,22 +161,26 @@ class Trainer {
   void show_running_figures();
   void read_sums();
   void log_interval();
-  /// The first step after `step` that is followed by an evaluation.
-  std::int64_t next_evaluation(std::int64_t step) const;
+  /// The first step after the present one that is followed by an evaluation.
+  std::int64_t next_evaluation() const;
   bool is_evaluation_due() const;
   bool is_row_due() const;
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
   double rate() const;
-  /// Whether a run that nobody disturbs saves this state: it was evaluated, or save_every is due.
-  bool is_scheduled(const RunState& state) const;
-  bool rolls_back() const { return config_.non_finite == "roll_back"; }
-  /// To the newest good checkpoint of a step below this one, or to the start where there is none. A run goes back to
-  /// none that a signal asked for, unless it began with it: stopped and resumed it ends as if it had not been.
+  bool rolls_back() const { return goes_back(config_); }
+  static bool goes_back(const TrainConfig& config) { return config.non_finite == "roll_back"; }
+  /// To the newest good checkpoint of a step below this one that the present state comes from, or to the start where
+  /// there is none. A run goes back to none that a signal asked for, unless it began with it: stopped and resumed it
+  /// ends as if it had not been.
   void go_back(std::int64_t below);
   bool load_good(std::int64_t below);
+  /// Whether a checkpoint of the run is one that its own configuration did not ask for, and goes back to none such.
+  bool is_extra(const FilePlace& file, const Checkpoint& header, const SnapshotTarget& target) const;
   void start_again();
+  /// best.h5 stays the best of all that the run did, also behind the step that it went back to.
+  void keep_best_score();
   void save_where_it_went_back();
   /// The step of last.h5; -1 where there is none that is whole.
   std::int64_t last_step() const;
@@ -233,9 +237,9 @@ class Trainer {
   bool has_config_ = false;               // config.yaml is this run's: a change waits for its first checkpoint
   bool lacks_best_ = false;               // best.h5 is lost: the next evaluation writes it, whatever its score
   std::optional<FilePlace> begins_with_;  // the checkpoint that the run went on from
-  std::vector<FilePlace> good_;           // where there may be one to go back to, the newest first
+  std::vector<FilePlace> good_;           // where there may be one to go back to
   std::vector<std::string> changes_;      // parts of the configuration that may differ from the checkpoint's
-  std::int64_t roll_backs_ = 0;
+  std::vector<std::int64_t> returns_;     // the steps that the run went back to
   std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;

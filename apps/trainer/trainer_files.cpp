@@ -78,11 +78,12 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
 }
 
 void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
-  const bool went_back = run_state_of(loaded.checkpoint.state).went_back_to >= 0;
+  const bool may_go_back_to =
+      run_state_of(loaded.checkpoint.state).went_back_to < 0 && !is_extra(loaded.file, loaded.checkpoint, target);
   restore(loaded.checkpoint, target);
   loaded.checkpoint = {};  // its memory is for the best one
   is_resumed_ = true;
-  roll_backs_ = state_.roll_backs;
+  returns_ = state_.returns;
   past_ = state_.went_back_to < 0 ? kNever : state_.went_back_to;
   good_ = {loaded.file};
   begins_with_ = loaded.file;
@@ -90,7 +91,7 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
     good_ = checkpoints();
     good_.insert(good_.begin(), loaded.file);
     lacks_last_ = !is_same_file(loaded.file, place("last.h5"));
-    has_scheduled_last_ = !lacks_last_ && !went_back && is_scheduled(state_);
+    has_scheduled_last_ = !lacks_last_ && may_go_back_to;
   }
   changes_ = target.changes;
   progress_.line(fmt::format("resumed after step {}", state_.step));
@@ -122,7 +123,7 @@ bool Trainer::is_of_run(const FilePlace& file) const { return writes() && is_sam
 void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target) {
   if (averages_) averages_->set(checkpoint.ema);  // before anything else: it may be refused
   state_ = restore_snapshot(checkpoint, target);
-  if (!rolls_back()) state_.roll_backs = 0, state_.went_back_to = -1;  // nobody would heed them
+  if (!rolls_back()) state_.returns.clear(), state_.went_back_to = -1;  // nobody would heed them
   train_step_.set(state_);
   evaluation_.reset();
 }
@@ -232,7 +233,7 @@ void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   saver_.wait();
   check_saved();
   read_sums();
-  const bool is_due = is_scheduled(state_), sets_aside = !is_due && has_scheduled_last_ && rolls_back();
+  const bool is_due = is_scheduled(config_, state_), sets_aside = !is_due && has_scheduled_last_ && rolls_back();
   state_.went_back_to = is_due || past_ == kNever ? -1 : past_;
   state_.metrics_bytes = record_->metrics_bytes();
   state_.metrics_checksum = record_->metrics_checksum();

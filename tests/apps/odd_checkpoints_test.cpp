@@ -37,6 +37,8 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 {"skipped", std::int64_t{-1}, "/state holds skipped -1"},
                 {"roll_backs", std::int64_t{-1}, "/state holds roll_backs -1"},
                 {"roll_backs", std::int64_t{6}, "/state holds roll_backs 6, expected 0 to 5"},
+                {"returns", std::string("5"), "/state holds returns \"5\", expected 0 steps"},
+                {"returns", std::string("5 x"), "/state holds returns \"5 x\", expected 0 steps"},
                 {"batch", std::int64_t{99}, "/state holds batch 99, expected 3 at step 3 of 10 an epoch"},
                 {"epoch", std::int64_t{1}, "/state holds epoch 1, expected 0 at step 3 of 10 an epoch"},
                 {"evaluations_since_best", std::int64_t{-9}, "/state holds evaluations_since_best -9"},

@@ -1,10 +1,15 @@
 // Tables that are cut back, run folders that are never overwritten, and times as people read them.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <fstream>
 #include <mutex>
+#include <thread>
 
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
@@ -155,9 +160,9 @@ TEST(RunFolder, IsLockedByOne) {
     const std::string line = error_of([&] { RunLock{root.path()}; });
     EXPECT_THAT(line, HasSubstr(fmt::format("is in use by another trainer (pid {} on ", ::getpid())));
     EXPECT_THAT(error_of([&] { Trainer(small_config(), {.run = root.path()}); }), HasSubstr("is in use"));
-    EXPECT_THAT(error_of([&] { check_unused(root.path()); }), HasSubstr("is in use"));
+    EXPECT_THAT(error_of([&] { check_free(root.path()); }), HasSubstr("is in use"));
   }
-  EXPECT_NO_THROW(check_unused(root.path()));
+  EXPECT_NO_THROW(check_free(root.path()));
   RunLock again(root.path());
   again.renew();
   // A lock that was removed is taken anew, unless another run has the folder by now.
@@ -200,6 +205,38 @@ TEST(RunFolder, IsLockedByOne) {
   const Unprivileged user;
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root.path()}; }),
               HasSubstr(".lock: cannot be locked: Permission denied; check the path and its permissions"));
+}
+
+// One that was killed is not the holder, and who only looks whether a folder is free holds it for a moment.
+TEST(RunFolder, AHolderThatHasNoNameYetIsWaitedFor) {
+  const TempFolder root;
+  const std::string dead = "pid 4194305 on ";  // above Linux's largest
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  for (const std::string& written : {dead + host.data(), std::string()})
+    for (const bool stays : {true, false}) {
+      SCOPED_TRACE(fmt::format("'{}' {}", written, stays));
+      std::ofstream(root / ".lock") << written;
+      const int holder = ::open((root / ".lock").c_str(), O_RDWR);
+      ASSERT_EQ(::flock(holder, LOCK_EX), 0);
+      std::thread later([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        const std::string name = "pid 1 on " + std::string(host.data());
+        if (!stays) return std::ignore = ::close(holder), void();
+        EXPECT_EQ(::pwrite(holder, name.data(), name.size(), 0), std::ssize(name));
+        EXPECT_EQ(::ftruncate(holder, std::ssize(name)), 0);
+      });
+      if (stays)
+        EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use by another trainer (pid 1 on "));
+      else
+        EXPECT_NO_THROW(RunLock{root.path()});
+      later.join();
+      if (stays) ::close(holder);
+    }
+  // Nor does a look leave its name.
+  std::ofstream(root / ".lock") << "pid 7 on a host";
+  check_free(root.path());
+  EXPECT_EQ(text_of(root / ".lock"), "pid 7 on a host");
 }
 
 // They would be waited for, for ever.

@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/record/run_folder.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -9,10 +10,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <span>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -75,7 +79,7 @@ fs::path make_run_folder(const fs::path& root, const std::string& name) {
 }
 
 void claim_run_folder(const fs::path& folder) {
-  if (!make_folder(folder)) check_holds_no_run(folder);
+  if (!make_folder(folder)) check_free(folder);
 }
 
 void check_holds_no_run(const Folder& folder) {
@@ -90,12 +94,6 @@ void check_holds_no_run(const Folder& folder) {
   for (const char* file : kRunFiles) check_absent(file);
   for (const std::string& name : folder.names())
     if (kept_step(name) >= 0) check_absent(name);
-}
-
-void check_unused(const Folder& folder) try {
-  if (fs::exists(FilePlace(folder, ".lock").status())) RunLock{folder};
-} catch (const Error& error) {
-  if (error.fault() == Fault::usage) throw;  // else who locks it will tell
 }
 
 void check_run_files(const Folder& folder) {
@@ -155,7 +153,24 @@ void check_in_place(const Folder& folder) {
        "run's folder alone, and resume it where it is");
 }
 
-/// The folder's lock file, open and locked, as the folder is.
+std::string host_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+/// Whether a `pid N on HOST` can be who holds a lock: a process of this host that is gone cannot.
+bool may_live(const std::string& holder) {
+  long pid = 0;
+  std::array<char, 256> host{};
+  if (std::sscanf(holder.c_str(), "pid %ld on %255s", &pid, host.data()) != 2) return false;
+  return host_name() != host.data() || ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
+}
+
+/// How long a holder may take to write its name, and one that only looks to let go.
+constexpr std::chrono::milliseconds kNaming(1000), kLook(10);
+
+/// The folder's lock file, open and locked, as the folder is. The file names its last holder that has a run here.
 int lock(const Folder& folder) {
   const FilePlace place(folder, ".lock");
   const auto fail_locking = [&](int error) {
@@ -166,41 +181,67 @@ int lock(const Folder& folder) {
   check_in_place(folder);
   const int file = open_file(place, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
   if (file < 0) fail_locking(errno);
-  // Nobody can remove the folder's own lock from it; but some network file systems lock files alone.
-  const bool is_taken = ::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (is_taken || ::flock(file, LOCK_EX | LOCK_NB) != 0) {
+  for (auto waited = kLook;; waited += kLook) {
+    // Nobody can remove the folder's own lock from it; but some network file systems lock files alone.
+    const bool is_taken = ::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!is_taken && ::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
     const int error = errno;
-    std::array<char, 300> holder{};
-    const bool is_known = ::read(file, holder.data(), holder.size() - 1) > 0;
+    std::array<char, 300> text{};
+    std::ignore = ::pread(file, text.data(), text.size() - 1, 0);
+    const std::string holder = text.data();
+    if (error == EWOULDBLOCK && !may_live(holder) && waited < kNaming) {
+      std::this_thread::sleep_for(kLook);
+      continue;
+    }
     ::close(file);
     if (error != EWOULDBLOCK) fail_locking(error);
     fail(Fault::usage, folder.path().string(), " is in use by another trainer",
-         is_known ? fmt::format(" ({})", printable(holder.data())) : "",
+         holder.empty() ? "" : fmt::format(" ({})", printable(holder)),
          "; wait until it ends, or choose another folder with --run");
   }
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const std::string holder = fmt::format("pid {} on {}", ::getpid(), host.data());
+}
+
+/// As above, with this process named as the holder.
+int lock_by_name(const Folder& folder) {
+  const int file = lock(folder);
+  const std::string holder = fmt::format("pid {} on {}", ::getpid(), host_name());
   // Who cannot be named is locked out all the same.
   if (::ftruncate(file, 0) == 0) std::ignore = ::pwrite(file, holder.data(), holder.size(), 0);
   return file;
 }
 
+void unlock(const Folder& folder, int file) {
+  ::flock(folder.descriptor(), LOCK_UN);  // files of the run keep it open
+  ::close(file);
+}
+
+/// Throws a usage Error that names the process and host of a trainer that has the folder.
+void check_unlocked(const Folder& folder) try {
+  if (fs::exists(FilePlace(folder, ".lock").status())) unlock(folder, lock(folder));
+} catch (const Error& error) {
+  if (error.fault() == Fault::usage) throw;  // else who locks it will tell
+}
+
 }  // namespace
 
-RunLock::RunLock(Folder folder) : folder_(std::move(folder)), file_(lock(folder_)) {}
+void check_free(const Folder& folder) try {
+  check_unlocked(folder);
+  check_holds_no_run(folder);
+} catch (const Error&) {
+  check_unlocked(folder);  // the run may be of a trainer that began in between
+  throw;
+}
+
+RunLock::RunLock(Folder folder) : folder_(std::move(folder)), file_(lock_by_name(folder_)) {}
 
 void RunLock::renew() {
   check_in_place(folder_);
   if (is_at(file_, FilePlace(folder_, ".lock"))) return;
-  const int file = lock(folder_);
+  const int file = lock_by_name(folder_);
   ::close(std::exchange(file_, file));
 }
 
-RunLock::~RunLock() {
-  ::flock(folder_.descriptor(), LOCK_UN);  // files of the run keep it open
-  ::close(file_);
-}
+RunLock::~RunLock() { unlock(folder_, file_); }
 
 void write_text(const FilePlace& place, const std::string& text) {
   PendingFile file(place, static_cast<std::int64_t>(text.size()));

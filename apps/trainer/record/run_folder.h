@@ -12,12 +12,12 @@ namespace nixie {
 
 /// Makes `root/name/n` with the smallest n above all that are there. Throws Fault::storage.
 std::filesystem::path make_run_folder(const std::filesystem::path& root, const std::string& name);
-/// Makes a folder for a new run. Throws a usage Error where it holds one already, Fault::storage where it cannot be.
+/// Makes a folder for a new run. Throws as check_free does, Fault::storage where it cannot be.
 void claim_run_folder(const std::filesystem::path& folder);
 /// Throws a usage Error where the folder holds a run.
 void check_holds_no_run(const Folder& folder);
-/// Throws a usage Error that names the process and host of a trainer that has the folder.
-void check_unused(const Folder& folder);
+/// Throws a usage Error where a trainer has the folder, whose process and host it names, or it holds a run.
+void check_free(const Folder& folder);
 /// Throws Fault::storage where one of the files that a run reads or appends to is a pipe, a device or a folder.
 void check_run_files(const Folder& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
@@ -39,7 +39,8 @@ std::vector<FilePlace> run_checkpoints(const Folder& folder);
 /// killed process holds no lock.
 class RunLock {
  public:
-  /// Throws a usage Error that names the process and host of another holder, Fault::storage.
+  /// Throws a usage Error that names the process and host of another holder, Fault::storage. A holder that is gone
+  /// or has no name yet is waited for, up to a second.
   explicit RunLock(Folder folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;

@@ -1,6 +1,8 @@
 // Ranges in one table; numbers that depend on each other beside it.
 #include "nixie/apps/trainer/record/run_state.h"
 
+#include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "nixie/core/base/fields.h"
@@ -19,12 +21,25 @@ Checkpoint::Values known_values() {
   Checkpoint::Values known = values_of(RunState{.steps_per_epoch = 1});
   known.insert({{kOldScore, 0.0},
                 {"went_back_to", std::int64_t{0}},
+                {"returns", std::string{}},
                 {"metrics_checksum", std::string{}},
                 {"train_samples", std::int64_t{0}},
                 {"test_samples", std::int64_t{0}},
                 {"train_data", std::string{}},
                 {"test_data", std::string{}}});
   return known;
+}
+
+/// `12 6`: {12, 6}. Nothing where the text is no such list.
+std::optional<std::vector<std::int64_t>> numbers_in(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    const auto [next, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc{} || numbers.back() < 0 || (next < end && *next != ' ')) return std::nullopt;
+    at = next + 1;
+  }
+  return numbers;
 }
 
 void check_names(const Checkpoint::Values& state, const Refuse& refuse) {
@@ -48,7 +63,11 @@ void check_numbers(const Checkpoint::Values& state, const Refuse& refuse) {
                      logged = number("logged", 0, steps);
   number("skipped", 0, steps - logged);
   for (const char* name : {"evaluated", "evaluations_since_best"}) number(name, 0, steps);
-  number("roll_backs", 0, kMostRollBacks);
+  const std::int64_t roll_backs = number("roll_backs", 0, kMostRollBacks);
+  const auto text = value_or<std::string>(state, "returns", {});
+  if (const auto returns = numbers_in(text);
+      state.contains("returns") && (!returns || std::ssize(*returns) != roll_backs))
+    refuse(fmt::format("/state holds returns {}, expected {} steps", field_text(text), roll_backs));
   number("went_back_to", 0, steps);
   number("metrics_bytes", -1, kMost);
   for (const char* name : {"train_samples", "test_samples"}) number(name, 0, kMost);
@@ -98,6 +117,12 @@ void check_preparation(const Checkpoint& header, const Refuse& refuse) {
 
 }  // namespace
 
+bool RunState::comes_from(const RunState& earlier) const {
+  const auto [mine, its] = std::ranges::mismatch(returns, earlier.returns);
+  return its == earlier.returns.end() &&
+         std::all_of(mine, returns.end(), [&](std::int64_t to) { return earlier.step <= to; });
+}
+
 Checkpoint::Values values_of(const RunState& state) {
   Checkpoint::Values values = {{"step", state.step},
                                {"epoch", state.step / state.steps_per_epoch},
@@ -106,7 +131,7 @@ Checkpoint::Values values_of(const RunState& state) {
                                {"skipped", state.skipped},
                                {"evaluated", state.evaluated},
                                {"metrics_bytes", state.metrics_bytes},
-                               {"roll_backs", state.roll_backs},
+                               {"roll_backs", std::ssize(state.returns)},
                                {"logged", state.logged},
                                {"loss_sum", state.loss_sum},
                                {"accuracy_sum", state.accuracy_sum},
@@ -114,6 +139,7 @@ Checkpoint::Values values_of(const RunState& state) {
                                {"evaluations_since_best", state.evaluations_since_best}};
   if (!state.metrics_checksum.empty()) values["metrics_checksum"] = state.metrics_checksum;
   if (state.went_back_to >= 0) values["went_back_to"] = state.went_back_to;
+  if (!state.returns.empty()) values["returns"] = fmt::format("{}", fmt::join(state.returns, " "));
   return values;
 }
 
@@ -126,6 +152,9 @@ Checkpoint::Values values_of(const Splits& data) {
 
 RunState run_state_of(const Checkpoint::Values& values) {
   const auto step = value_of<std::int64_t>(values, "step");
+  auto returns = numbers_in(value_or<std::string>(values, "returns", {})).value_or(std::vector<std::int64_t>{});
+  // An older checkpoint only counts them. It came from nothing that is further than itself.
+  returns.resize(static_cast<std::size_t>(value_or<std::int64_t>(values, "roll_backs", 0)), step);
   return {.step = step,
           .logged = value_of<std::int64_t>(values, "logged"),
           .loss_sum = value_of<double>(values, "loss_sum"),
@@ -137,7 +166,7 @@ RunState run_state_of(const Checkpoint::Values& values) {
           .steps_per_epoch = value_of<std::int64_t>(values, "steps_per_epoch"),
           .metrics_bytes = value_or<std::int64_t>(values, "metrics_bytes", -1),
           .metrics_checksum = value_or<std::string>(values, "metrics_checksum", {}),
-          .roll_backs = value_or<std::int64_t>(values, "roll_backs", 0),
+          .returns = returns,
           .went_back_to = value_or<std::int64_t>(values, "went_back_to", -1)};
 }
 

@@ -26,13 +26,15 @@ struct RunState {
   std::int64_t skipped = 0;    ///< steps since the last log row that changed nothing
   std::int64_t evaluated = 0;  ///< the step of the last evaluation
   std::int64_t steps_per_epoch = 0;
-  std::int64_t metrics_bytes = -1;    ///< the size of metrics.csv; -1: not known
-  std::string metrics_checksum = {};  ///< of metrics.csv; "": not known
-  std::int64_t roll_backs = 0;        ///< times the run went back to a checkpoint
-  std::int64_t went_back_to = -1;     ///< the step, where no checkpoint of the schedule came since; -1: none
+  std::int64_t metrics_bytes = -1;         ///< the size of metrics.csv; -1: not known
+  std::string metrics_checksum = {};       ///< of metrics.csv; "": not known
+  std::vector<std::int64_t> returns = {};  ///< the steps that the run went back to, one after another
+  std::int64_t went_back_to = -1;  ///< the last of them, where no checkpoint of the schedule came since; -1: none
 
   /// What the schedule's rate is multiplied by.
-  double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(roll_backs)); }
+  double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(returns.size())); }
+  /// Whether the run was in that state, and did not go back behind it since.
+  bool comes_from(const RunState& earlier) const;
 };
 
 /// The value of a name, which must be there and of this kind.

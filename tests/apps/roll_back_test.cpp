@@ -1,0 +1,277 @@
+// Runs that go back to an earlier checkpoint.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <regex>
+#include <utility>
+
+#include "nixie/tests/apps/bearable_at_half.h"
+#include "nixie/tests/apps/poisoned.h"
+#include "nixie/tests/apps/support.h"
+#include "nixie/tests/errors.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+/// Trains to the end, or to a value that is not finite; what was printed.
+std::string printed(const TrainConfig& config, const std::filesystem::path& run, bool resumes = false) {
+  const TempFolder folder;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((folder / "log").c_str(), "w"), &std::fclose);
+  Trainer trainer(config, {.run = run, .out = out.get()});
+  if (resumes) trainer.resume();
+  std::string end;
+  try {
+    EXPECT_TRUE(trainer.train());
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::non_finite) << error.what();
+    end = error.what();
+  }
+  std::fflush(out.get());
+  return text_of(folder / "log") + end;
+}
+
+std::int64_t saved(const std::filesystem::path& file, const char* name) {
+  return std::get<std::int64_t>(load_checkpoint(file).state.at(name));
+}
+
+/// The rates of a run's rows.
+std::vector<double> rates_of(const std::filesystem::path& run) {
+  std::istringstream text(text_of(run / "metrics.csv"));
+  std::vector<double> rates;
+  std::string line;
+  for (std::getline(text, line); std::getline(text, line);)
+    rates.push_back(std::stod(line.substr(line.rfind(',') + 1)));
+  return rates;
+}
+
+TEST(RollBack, ARunGoesBackWithHalfTheRate) {
+  const TempFolder run;
+  const std::string log = printed(bearable_at_half(), run.path());
+  EXPECT_THAT(log, HasSubstr("the loss is not finite at step 7; the first to be so is the output of 5 (linear): 1 of 5 "
+                             "times, the run goes back to step 0, with 0.5 of the schedule's rate\n"));
+  EXPECT_EQ(saved(run / "last.h5", "step"), 40);
+  EXPECT_EQ(saved(run / "last.h5", "roll_backs"), 1);
+  EXPECT_THAT(rates_of(run.path()), testing::Each(100));
+  EXPECT_THAT(text_of(run / "metrics.csv"), testing::StartsWith("epoch,step,split,loss,accuracy,learning_rate\n1,4,"));
+}
+
+// A checkpoint whose weights are finite but lost: the run that fails again goes further back.
+TEST(RollBack, ACheckpointThatDoesNotHelpIsLeftBehind) {
+  const TempFolder run;
+  const std::string log = printed(bearable_at_half("save_every: 3\n"), run.path());
+  EXPECT_THAT(log, HasSubstr("1 of 5 times, the run goes back to step 6, with 0.5 of the schedule's rate\n"));
+  EXPECT_THAT(log, HasSubstr("2 of 5 times, the run goes back to step 0, with 0.25 of the schedule's rate\n"));
+  EXPECT_THAT(rates_of(run.path()), testing::Each(50));
+}
+
+// Half the rate from the start is another way to the same numbers.
+TEST(RollBack, TheRunIsThenThatOfTheSmallerRate) {
+  const TempFolder back, half;
+  printed(bearable_at_half(), back.path());
+  TrainConfig config = bearable_at_half();
+  config.schedule = ConstantRate{.rate = 100};
+  printed(config, half.path());
+  EXPECT_EQ(text_of(back / "metrics.csv"), text_of(half / "metrics.csv"));
+}
+
+// What a signal saves is nothing to go back to: the undisturbed run has none of it. The state goes on from it all the
+// same, with how often and how far the run went back.
+TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
+  for (const char* more : {"", "save_every: 3\n", "save_every: 5\nkeep: 1\n"}) {
+    const TrainConfig config = bearable_at_half(more);
+    const TempFolder whole;
+    printed(config, whole.path());
+    EXPECT_GT(saved(whole / "last.h5", "roll_backs"), 0);
+    constexpr int kNever = 1000;
+    const auto train = [&](const TempFolder& run, int stop_after, int save_after) {
+      Trainer trainer(config, {.run = run.path()});
+      trainer.resume();
+      const std::int64_t first = trainer.step();
+      bool is_asked = false;
+      return trainer.train([&] { return trainer.step() >= first + stop_after; },
+                           [&] { return trainer.step() >= save_after && !std::exchange(is_asked, true); });
+    };
+    const auto expect_same = [&](const TempFolder& parts, const std::string& how) {
+      expect_same_files(whole.path(), parts.path(), more + how);
+      EXPECT_FALSE(std::filesystem::exists(parts / "scheduled.h5")) << more << how;
+    };
+    for (const int at : {2, 5, 6, 8, 9, 13, 33}) {
+      const TempFolder stopped, stopped_again, asked;
+      train(stopped, at, kNever);
+      EXPECT_TRUE(train(stopped, kNever, kNever));
+      expect_same(stopped, fmt::format(" stopped after {}", at));
+      for (int parts = 0; parts < 100 && !train(stopped_again, at, kNever);) ++parts;
+      expect_same(stopped_again, fmt::format(" stopped after every {}", at));
+      EXPECT_TRUE(train(asked, kNever, at));
+      expect_same(asked, fmt::format(" asked to save after {}", at));
+    }
+  }
+}
+
+/// Copies the run's folder, as a kill leaves it, whenever the run went back and made a step since.
+struct CopiesWhereItWentBack : Callback {
+  CopiesWhereItWentBack(std::filesystem::path from, std::filesystem::path to)
+      : run(std::move(from)), copies(std::move(to)) {}
+  void step_ends(Trainer&, std::int64_t step) override {
+    if (step <= std::exchange(last, step))
+      std::filesystem::copy(run, copies / std::to_string(count++), std::filesystem::copy_options::recursive);
+  }
+  std::filesystem::path run, copies;
+  std::int64_t last = 0;
+  int count = 0;
+};
+
+// Rows that last.h5 counts are cut only once it is of the step that the run went back to.
+TEST(RollBack, KilledBehindItTheTableAgreesWithTheCheckpoint) {
+  int further = 0;
+  for (const char* more : {"save_every: 3\n", "save_every: 5\nkeep: 1\n", "save_every: 3\nema: 0.9\nkeep: 2\n"}) {
+    const TrainConfig config = bearable_at_half(more);
+    const TempFolder whole, copies;
+    const auto copier = std::make_shared<CopiesWhereItWentBack>(whole.path(), copies.path());
+    Trainer(config, {.run = whole.path(), .callbacks = {copier}}).train();
+    EXPECT_GT(copier->count, 0) << more;
+    for (int i = 0; i < copier->count; ++i) {
+      SCOPED_TRACE(fmt::format("{}copy {}", more, i));
+      const std::filesystem::path run = copies / std::to_string(i);
+      further += std::filesystem::exists(run / "scheduled.h5");
+      const TempFolder log;
+      const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+      Trainer again(config, {.run = run, .out = out.get()});
+      again.resume();
+      EXPECT_TRUE(again.train());
+      std::fflush(out.get());
+      EXPECT_THAT(text_of(log / "log"), testing::Not(HasSubstr("rows are missing")));
+      expect_same_files(whole.path(), run, "");
+    }
+  }
+  EXPECT_GT(further, 0) << "some went back further than last.h5";
+}
+
+TEST(RollBack, ARunThatNoRateHelpsEnds) {
+  const TempFolder run;
+  TrainConfig config = bearable_at_half();
+  config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
+  config.data = Poisoned{};
+  config.schedule = ConstantRate{.rate = 0.01};
+  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
+  EXPECT_THAT(line, HasSubstr("the first to be so is the images of the training half"));
+  EXPECT_THAT(line, HasSubstr("; the run went back 5 times already"));
+  EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
+}
+
+TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
+  const TempFolder run;
+  TrainConfig config = bearable_at_half("keep: 2\n");
+  config.optimizer = Sgd{.momentum = 0};
+  config.schedule = MultistepRate{.rate = 0.01, .factor = 1e30, .milestones = {1.15}};  // good up to step 11
+  config.epochs = 3;
+  std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
+  EXPECT_THAT(line, HasSubstr("the run went back 5 times already"));
+  const TempFolder moved;
+  // It counts four times already: twice the run was back at step 10, and twice at its start.
+  std::filesystem::copy_file(run / "step-10.h5", moved / "a.h5");
+  const TempFolder log;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+  const TempFolder other;
+  Trainer again(config, {.run = other.path(), .out = out.get()});
+  again.resume(moved / "a.h5");
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { again.train(); }), HasSubstr("the run went back 5 times already"));
+  std::fflush(out.get());
+  EXPECT_THAT(text_of(log / "log"), HasSubstr("5 of 5 times, the run goes back to step 10,"));
+}
+
+// Going back behind best.h5 makes no worse evaluation the best, and a course that was left is not gone back to.
+TEST(RollBack, TheBestOfAllStaysAndACourseThatWasLeftIsLeft) {
+  const TempFolder table;
+  {
+    std::ofstream rows(table / "t.csv");
+    for (int i = 0; i < 50; ++i)
+      rows << fmt::format("{},{},{},{},{}\n", i % 7 - 3, 2 * i % 7 - 3, 3 * i % 7 - 3, 5 * i % 7 - 3, i * i % 5);
+  }
+  int behind = 0;
+  for (int seed = 1; seed <= 8; ++seed) {
+    const TrainConfig config = read_config(parse_yaml(fmt::format(R"(
+model: [flatten, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 1}}}}]
+data: {{arrays: {{path: {}, batch: 3, normalize: false, target: numbers}}}}
+loss: mean_squared
+optimizer: {{sgd: {{momentum: 0}}}}
+schedule: {{multistep: {{rate: 0.02, factors: [3000], milestones: [0.94]}}}}
+steps: 24
+evaluate_every: 6
+keep: 3
+seed: {}
+threads: 1
+backend: cpu
+non_finite: roll_back
+)",
+                                                                  (table / "t.csv").string(), seed),
+                                                      "run.yaml"));
+    const TempFolder run;
+    const std::string log = printed(config, run.path());
+    SCOPED_TRACE(log);
+    EXPECT_THAT(log, testing::Not(HasSubstr("rows are missing")));
+    double least = INFINITY;
+    const std::regex loss("test loss ([0-9.]+) \\(");
+    for (auto at = std::sregex_iterator(log.begin(), log.end(), loss); at != std::sregex_iterator(); ++at)
+      least = std::min(least, std::stod((*at)[1]));
+    for (const char* file : {"best.h5", "last.h5"})
+      EXPECT_NEAR(std::get<double>(load_checkpoint(run / file).state.at("best_score")), -least, 1e-4) << file;
+    behind += log.find("best.h5 stays that of step 12, the best of all that the run did\n") != std::string::npos;
+  }
+  EXPECT_GT(behind, 3);
+}
+
+// Which checkpoints there are to go back to follows from the configuration that each was made under.
+TEST(RollBack, ACheckpointOfAnotherScheduleIsGoneBackTo) {
+  for (const bool is_asked_for : {false, true}) {  // a signal's, of a run that did not go back
+    const TempFolder run;
+    TrainConfig config = bearable_at_half("save_every: 6\n");
+    config.non_finite = "stop";
+    {
+      Trainer first(config, {.run = run.path()});
+      if (is_asked_for)
+        EXPECT_FALSE(first.train([&] { return first.step() == 5; }));
+      else
+        EXPECT_THAT(error_of(Fault::non_finite, [&] { first.train(); }), HasSubstr("at step 7"));
+    }
+    const std::int64_t last = saved(run / "last.h5", "step");
+    EXPECT_EQ(last, is_asked_for ? 5 : 6);
+    config.non_finite = "roll_back";
+    config.save_every = 50;
+    EXPECT_THAT(printed(config, run.path(), true),
+                HasSubstr(fmt::format("1 of 5 times, the run goes back to step {},", last)));
+  }
+}
+
+// Its start is that of the file of its first weights.
+TEST(RollBack, ARunThatCannotGoBackTellsBoth) {
+  const TempFolder run, first;
+  TrainConfig config = bearable_at_half();
+  config.non_finite = "stop";
+  {
+    TrainConfig small = config;
+    small.schedule = ConstantRate{.rate = 0.1};
+    train_all(first.path(), small);
+  }
+  config.init_from = (first / "last.h5").string();
+  {
+    Trainer stopped(config, {.run = run.path()});
+    EXPECT_FALSE(stopped.train([&] { return stopped.step() == 5; }));
+  }
+  std::filesystem::remove(first / "last.h5");
+  config.non_finite = "roll_back";
+  Trainer resumed(config, {.run = run.path(), .reads_init_from = false});
+  resumed.resume();
+  std::filesystem::remove(run / "last.h5");
+  EXPECT_THAT(error_of(Fault::checkpoint, [&] { resumed.train(); }),
+              testing::AllOf(testing::StartsWith("the loss is not finite at step "),
+                             HasSubstr("; the run cannot go back: " + config.init_from + ": cannot be read")));
+}
+
+}  // namespace
+}  // namespace nixie
