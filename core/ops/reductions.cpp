@@ -15,6 +15,17 @@ std::int64_t count_over(const Shape& shape, const Axes& axes) {
 }
 
 // Node-level reduction: axes of size 1 are left out, so that a reduced shape never equals the input's.
+// Of no integers: the bound of their own type, not of the one that kernels compute in.
+double of_nothing(ReduceKind kind, Dtype dtype) {
+  const bool is_max = kind == ReduceKind::max;
+  if (!is_max && kind != ReduceKind::min) return kind == ReduceKind::prod ? 1 : 0;
+  if (is_floating(dtype)) return is_max ? -INFINITY : INFINITY;
+  return visit_dtype(dtype, [&](auto type) {
+    using Limits = std::numeric_limits<decltype(type)>;
+    return convert<double>(is_max ? Limits::lowest() : Limits::max());
+  });
+}
+
 Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims, Dtype dtype) {
   const Axes named = x.shape().normal_axes(axes);
   Reduce op{.kind = kind};
@@ -29,13 +40,8 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
   check(!picks || x.shape().size() > 0 || kept.size() == 0, to_string(kind), ": there is nothing to choose from in ",
         x.shape());
   Tensor y;
-  const bool bounds = kind == ReduceKind::max || kind == ReduceKind::min;
-  if (bounds && !is_floating(dtype) && count_over(x.shape(), named) == 0) {
-    // Of no integers: the bound of their own type, not of the one that kernels compute in.
-    y = visit_dtype(dtype, [&](auto type) {
-      using Limits = std::numeric_limits<decltype(type)>;
-      return full(kept, convert<double>(kind == ReduceKind::max ? Limits::lowest() : Limits::max()), dtype);
-    });
+  if (!picks && !is_moment(kind) && count_over(x.shape(), named) == 0) {
+    y = full(kept, of_nothing(kind, dtype), dtype);
   } else if (!op.axes.empty()) {
     y = Tensor::make(std::move(op), {x}, kept, dtype);
   } else if (kind == ReduceKind::m2) {

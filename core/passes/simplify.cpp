@@ -185,8 +185,7 @@ class Simplifier {
   // sum(x * c) is c * sum(x) where c repeats along the summed axes. Of batch normalisation's gradients two sums are
   // left: the others are those two with factors of a channel.
   Tensor factored(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype) {
-    // A sum of nothing is 0, and no factor's infinity makes it another.
-    if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype || x.shape().size() == 0) return {};
+    if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
     const Product product = factors_of(x, reduce, shape);
     const bool any = std::any_of(product.factors.begin(), product.factors.end(),
                                  [](const Tensor& factor) { return !as<Constant>(factor); });

@@ -136,6 +136,31 @@ TEST(Reductions, OfNothing) {
   expect_error([&] { argmax(empty, {1}); }, "argmax: there is nothing to choose from in [2, 0, 3]");
 }
 
+// No factor makes the sum of nothing another, and nothing it is of has a slope.
+TEST(Reductions, OfNothingInGradients) {
+  const Tensor none = Array(Dtype::f64, {0, 2}), beyond = Array::from(std::vector<double>{INFINITY, NAN}, {1, 2});
+  const Tensor c = Array::from(std::vector<double>{2, 3}, {1, 2});
+  expect_values(sum(none * beyond, {0}), {0, 0}, 0);
+  expect_values(sum(none * beyond), {0}, 0);
+  const struct {
+    const char* name;
+    Tensor (*of)(const Tensor& x);
+  } kCases[] = {{"sum", [](const Tensor& x) { return sum(x * x, {0}); }},
+                {"prod", [](const Tensor& x) { return prod(x, {0}); }},
+                {"max", [](const Tensor& x) { return max(x, {0}); }},
+                {"min", [](const Tensor& x) { return min(x, {0}); }},
+                {"norm", [](const Tensor& x) { return norm(x, {0}); }},
+                {"logsumexp", [](const Tensor& x) { return logsumexp(x, {0}); }},
+                {"softmax", [](const Tensor& x) { return softmax(x, {0}); }},
+                {"log_softmax", [](const Tensor& x) { return log_softmax(x, {0}); }}};
+  for (const auto& row : kCases) {
+    SCOPED_TRACE(row.name);
+    const Tensor slope = gradients(sum(row.of(none) * c), std::vector<Tensor>{none})[0];
+    expect_values(slope, {}, 0);
+    expect_values(gradients(sum(slope * beyond), std::vector<Tensor>{c})[0], {0, 0}, 0);
+  }
+}
+
 TEST(Reductions, OfNothingBesideWhatIsThere) {
   for (const std::int64_t length : {1, 7}) {
     const Tensor x = random_array({1, length}, 1, 2, 3), none = slice(x, {Index::range(1)});
