@@ -5,12 +5,17 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "nixie/core/base/fields.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/data/draws.h"
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/array_source.h"
+#include "nixie/data/files/halves.h"
 #include "nixie/data/files/mask_labels.h"
+#include "nixie/data/files/npy_file.h"
+#include "nixie/data/files/table_file.h"
 #include "nixie/data/fingerprint.h"
 #include "nixie/data/stored_images.h"
 
@@ -31,13 +36,6 @@ struct ReadHalf {
   ArrayImages images = {};
   StoredTargets targets = {};
 };
-
-/// The first of these names that there is, else "".
-std::string present(const ArraySource& source, std::initializer_list<const char*> names) {
-  for (const char* name : names)
-    if (source.has(name)) return name;
-  return {};
-}
 
 StoredTargets targets_of(const Arrays& options, const ArraySource& source, const std::string& name, const Shape& image,
                          std::int64_t samples) {
@@ -111,11 +109,17 @@ StoredTargets targets_of(const Arrays& options, const ArraySource& source, const
   return targets;
 }
 
-ReadHalf read_half(const Arrays& options, const ArraySource& source, const std::string& images,
-                   const std::string& targets) {
+/// A half's arrays in their source.
+struct HalfArrays {
+  const ArraySource& source;
+  ArrayPair names;
+};
+
+ReadHalf read_half(const Arrays& options, const HalfArrays& arrays) {
   constexpr double kGibibyte = 1 << 30;
-  ReadHalf half{.images = images_of(source, images, options.layout, options.path, options.memory * kGibibyte)};
-  half.targets = targets_of(options, source, targets, half.images.sample_shape, half.images.samples);
+  const auto& [source, names] = arrays;
+  ReadHalf half{.images = images_of(source, names.images, options.layout, options.path, options.memory * kGibibyte)};
+  half.targets = targets_of(options, source, names.targets, half.images.sample_shape, half.images.samples);
   return half;
 }
 
@@ -135,22 +139,16 @@ std::string form_text(const ReadHalf& half) {
                      to_string(half.targets.form()));
 }
 
-/// A half's targets in its file.
-struct NamedTargets {
-  const ArraySource& source;
-  const std::string& name;
-};
-
 /// Where the rows of one half alone are one-hot: the row of the other that is not; else "".
-std::string odd_row_text(const NamedTargets& train, const NamedTargets& test) {
+std::string odd_row_text(const HalfArrays& train, const HalfArrays& test) {
   std::string text;
   std::int64_t columns = 0;
-  for (const auto& [source, name] : {train, test}) {
-    const NumberArray rows = source.array(name);
+  for (const auto& [source, names] : {train, test}) {
+    const NumberArray rows = source.array(names.targets);
     if (rows.shape.size() != 2 || rows.shape[1] < 2 || (columns > 0 && rows.shape[1] != columns)) return {};
     columns = rows.shape[1];
     if (const auto odd = first_row_not_one_hot(rows))
-      text = source.places(name)({*odd}) + kNotOneHot +
+      text = source.places(names.targets)({*odd}) + kNotOneHot +
              ", as those of the other half are; correct it, or for numbers " + kSetNumbers;
   }
   return text;
@@ -244,46 +242,83 @@ std::shared_ptr<const Dataset> dataset_of(ReadHalf half, const std::vector<std::
 }
 
 /// A folder's file of each half; else the path itself, without a test half.
-struct HalfFiles {
-  fs::path train, test = {};
-};
-HalfFiles half_files(const fs::path& path) {
-  if (std::error_code ignored; !fs::is_directory(path, ignored)) return {path};  // whoever opens it says what is wrong
-  for (const std::string suffix : {".h5", ".csv"}) {
-    if (!fs::exists(path / ("train" + suffix))) continue;
-    for (const char* name : {"test", "val", "valid", "validation"})
-      if (fs::exists(path / (name + suffix))) return {path / ("train" + suffix), path / (name + suffix)};
-    return {path / ("train" + suffix)};
+HalfSources half_files(const fs::path& path) {
+  if (std::error_code ignored; !fs::is_directory(path, ignored)) return {{path}};  // opening it says what is wrong
+  for (const auto is_kind : {is_hdf5_name, is_table_name}) {
+    const std::vector<HalfKind> kinds = {[=](const auto& entry) { return is_kind(entry.path()); }};
+    const fs::path train = find_half(path, kTrainingWords, kinds);
+    if (train.empty()) continue;
+    const fs::path test = find_half(path, kEvaluationWords, kinds);
+    return {{train}, test.empty() ? HalfSource{} : HalfSource{test}};
   }
-  return {path};
+  return {{path}};
+}
+
+/// The arrays of both halves; the second has no names where samples are held out. Throws where images or targets are
+/// missing.
+struct BothHalves {
+  HalfArrays train, test;
+};
+BothHalves find_arrays(const ArraySource& train, const ArraySource& test) {
+  const bool is_one = &train == &test;
+  BothHalves halves{{train, training_pair(train)}, {test, evaluation_pair(test)}};
+  if (!is_one && halves.test.names.images.empty()) halves.test.names = training_pair(test);
+  const auto check_pair = [](const HalfArrays& half, bool is_needed) {
+    const auto& [images, targets] = half.names;
+    if (images.empty() == targets.empty() && !(is_needed && images.empty())) return;
+    fail(Fault::data, half.source.path().string(), ": holds ", fmt::format("{}", fmt::join(half.source.names(), ", ")),
+         ", expected x_train and y_train with or without x_val and y_val (x_test and y_test), or images and labels");
+  };
+  check_pair(halves.train, true);
+  check_pair(halves.test, !is_one);
+  return halves;
+}
+
+/// What stands beside the files that are read, and in them beside the arrays that are.
+std::vector<std::string> notes_of_others(const fs::path& path, const HalfSources& files, const BothHalves& halves) {
+  const auto text_of = [](const ArrayPair& pair) {
+    return pair.images.empty() ? "" : pair.images + " and " + pair.targets;
+  };
+  const auto& [train, test] = halves;
+  const HalfNames arrays{text_of(train.names), text_of(test.names)};
+  std::vector<std::string> notes;
+  if (files.train.front() != path)
+    note_left_out(
+        path, names_of(files), [&](const fs::path& each) { return !files.use(each); }, notes);
+  else if (fs::is_directory(path))
+    note_left_out(
+        path, arrays, [](const fs::path& each) { return !is_npy_name(each); }, notes);
+  std::set<std::string> told;  // places of arrays that are read or noted
+  const auto place = [](const HalfArrays& half, const std::string& name) {
+    return half.source.path().string() + ": " + name;
+  };
+  for (const HalfArrays& half : {train, test})
+    for (const std::string& name : {half.names.images, half.names.targets}) told.insert(place(half, name));
+  for (const HalfArrays* half : {&train, &test})
+    for (const std::string& name : half->source.names())
+      if (const std::string each = place(*half, name); told.insert(each).second) notes.push_back(arrays.note(each));
+  return notes;
 }
 
 }  // namespace
 
-Splits Arrays::open() const {
+Splits Arrays::open() const try {
   check(layout == "auto" || layout == "first" || layout == "last", "arrays: layout is ", layout,
         ", expected auto, first or last");
   check(target == "auto" || target == "class" || target == "numbers" || target == "mask", "arrays: target is ", target,
         ", expected auto, class, numbers or mask");
-  const HalfFiles files = half_files(path);
-  const std::unique_ptr<ArraySource> source = open_arrays(files.train);
+  const HalfSources files = half_files(path);
+  const std::unique_ptr<ArraySource> source = open_arrays(files.train.front());
   const std::vector<std::string> words = source->class_names();
   if (!words.empty() && target != "auto" && target != "class")
     refuse(*this, "the last column holds words, such as " + field_text(words[0]) + ", which are classes");
-  const std::unique_ptr<ArraySource> held = files.test.empty() ? nullptr : open_arrays(files.test, 1, source.get());
-  const ArraySource& second = held ? *held : *source;
-  const std::string images = present(*source, {"x_train", "train_images", "images", "x", "input"}),
-                    labels = present(*source, {"y_train", "train_labels", "labels", "y", "output", "masks"}),
-                    test_images = held ? images : present(second, {"x_test", "test_images"}),
-                    test_labels = held ? labels : present(second, {"y_test", "test_labels"});
-  if (images.empty() || labels.empty() || test_images.empty() != test_labels.empty())
-    refuse(*this, "holds " + source->names() +
-                      ", expected x_train and y_train with or without x_test and y_test, or images and labels");
-  ReadHalf train = read_half(*this, *source, images, labels);
-  ReadHalf test = test_images.empty() ? hold_out(*this, train) : read_half(*this, second, test_images, test_labels);
+  const std::unique_ptr<ArraySource> held =
+      files.test.empty() ? nullptr : open_arrays(files.test.front(), 1, source.get());
+  const BothHalves halves = find_arrays(*source, held ? *held : *source);
+  ReadHalf train = read_half(*this, halves.train);
+  ReadHalf test = halves.test.names.images.empty() ? hold_out(*this, train) : read_half(*this, halves.test);
   const bool have_same_targets = test.targets.form() == train.targets.form();
-  if (const std::string odd = have_same_targets ? "" : odd_row_text({*source, labels}, {second, test_labels});
-      !odd.empty())
+  if (const std::string odd = have_same_targets ? "" : odd_row_text(halves.train, halves.test); !odd.empty())
     fail(Fault::data, odd);
   if (test.images.sample_shape != train.images.sample_shape || test.images.is_bytes() != train.images.is_bytes() ||
       !have_same_targets)
@@ -292,7 +327,10 @@ Splits Arrays::open() const {
   SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
   if (normalize) measure_images(train.images, transform.mean, transform.deviation);
   const std::vector<std::string> names = words.empty() ? name_classes(train, test) : words;
-  return {dataset_of(std::move(train), names, transform, limit), dataset_of(std::move(test), names, transform, limit)};
+  return {dataset_of(std::move(train), names, transform, limit), dataset_of(std::move(test), names, transform, limit),
+          notes_of_others(path, files, halves)};
+} catch (const fs::filesystem_error& error) {
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check the folder and its permissions");
 }
 
 }  // namespace nixie

@@ -7,13 +7,14 @@
 
 namespace nixie {
 
-/// `path` is a .npz or HDF5 file, a folder of .npy files, or a folder of train.h5 and test.h5. Images are bytes or
-/// other numbers, [N, H, W], [N, H, W, C] or [N, C, H, W] with any number of channels; [N, F] are F channels of one
-/// pixel, or have the shape of the attribute `lshape`. Targets are classes [N], one-hot rows, numbers [N] or [N, ...],
-/// or the classes of all pixels [N, H, W]. Training images are x_train, train_images, images, x or input, their targets
-/// y_train, train_labels, labels, y, output or masks; test images x_test or test_images, their targets y_test or
-/// test_labels: without them a fraction is held out. Mean and deviation are those of the training half. HDF5 images
-/// larger than `memory` stay in their file; the samples are the same.
+/// `path` is a .npz or HDF5 file, a table, a folder of .npy files, or a folder of train.h5 and val.h5 or of such
+/// tables. Images are bytes or other numbers, [N, H, W], [N, H, W, C] or [N, C, H, W] with any number of channels; [N,
+/// F] are F channels of one pixel, or have the shape of the attribute `lshape`. Targets are classes [N], one-hot rows,
+/// numbers [N] or [N, ...], or the classes of all pixels [N, H, W]. Training images are x_train, train_images, images,
+/// x or input, their targets y_train, train_labels, labels, y, output or masks; test images x_val or val_images, their
+/// targets y_val or val_labels, or those of another word for the half (files/halves.h): without them a fraction is held
+/// out. What else is there is noted. Mean and deviation are those of the training half. HDF5 images larger than
+/// `memory` stay in their file; the samples are the same.
 struct Arrays {
   Path path = "data.npz";
   std::int64_t batch = 128;

@@ -206,38 +206,24 @@ class FolderImages : public ByteDataset {
   std::uint64_t fingerprint_ = 0;
 };
 
-/// `photos/train`, `shards/a.tar and 11 more`
-std::string text_of(const PicturePart& part, const fs::path& first) {
-  return first.string() + (part.size() > 1 ? fmt::format(" and {} more", part.size() - 1) : "");
-}
-std::string text_of(const PicturePart& part) { return text_of(part, part.front()); }
-std::string name_of(const PicturePart& part) { return text_of(part, part.front().filename()); }
-
-FolderScan checked_scan(const PicturePart& part, const ImageFolder& options, std::vector<std::string>& notes) {
+FolderScan checked_scan(const HalfSource& part, const ImageFolder& options, std::vector<std::string>& notes) {
   FolderScan scan = scan_pictures(part, options.target);
   check_pictures(scan, damage_named(options.damaged));
   std::size_t count = 0;
   for (const Pictures& pictures : scan.pictures) count += pictures.size();
   if (std::string deeper = deeper_text(scan); !deeper.empty()) notes.push_back(std::move(deeper));
-  const std::string left_out = left_out_text(scan);
-  if (!left_out.empty())
-    notes.push_back(one_line(fmt::format("{}: took {} pictures, {}", text_of(part), count, left_out)));
+  if (!scan.left_out.empty())
+    notes.push_back(one_line(fmt::format("{}: took {} pictures, {}", text_of(part), count, scan.left_out.text())));
   return scan;
 }
 
-/// What stands beside the folders or files that are used.
-void note_others(const fs::path& root, const PictureParts& parts, std::vector<std::string>& notes) {
-  const auto is_used = [&](const fs::path& path) {
-    for (const PicturePart* part : {&parts.train, &parts.test})
-      for (const fs::path& used : *part)
-        if (used == path || used.parent_path() == path) return true;
-    return false;
-  };
-  for (const auto& entry : fs::directory_iterator(root))
-    if (!is_used(entry.path()) && !is_hidden(entry.path()))
-      notes.push_back(one_line(fmt::format("{} is left out: training reads {}, evaluation {}", entry.path().string(),
-                                           name_of(parts.train),
-                                           parts.test.empty() ? "a share held out of it" : name_of(parts.test))));
+/// What stands beside the folders or files that are used; beside a table, whose pictures are there too, other tables.
+void note_others(const fs::path& root, const HalfSources& parts, std::vector<std::string>& notes) {
+  if (parts.train.front() == root) return;
+  const bool is_table = is_table_name(parts.train.front());
+  note_left_out(
+      root, names_of(parts),
+      [&](const fs::path& path) { return !parts.use(path) && (!is_table || is_table_name(path)); }, notes);
 }
 
 /// One name for each class in the masks of the halves, where these are their targets.
@@ -304,10 +290,10 @@ ImageFolder resolved(ImageFolder options) {
 
 Splits ImageFolder::open() const try {
   const ImageFolder options = resolved(*this);
-  const PictureParts parts = find_parts(path);
+  const HalfSources parts = find_parts(path);
   std::vector<std::string> notes;
   FolderScan train = checked_scan(parts.train, options, notes);
-  if (parts.train.front() != path && !is_table_name(parts.train.front())) note_others(path, parts, notes);
+  note_others(path, parts, notes);
   if (parts.test.empty()) {
     name_classes({&train}, options);
     std::vector<Pictures> held = hold_out(train.pictures, holdout);

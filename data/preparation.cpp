@@ -61,10 +61,11 @@ std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& prepa
   const Shape wanted = preparation.sample_shape();
   const int targets = is_table_name(file) ? columns_beyond(file, wanted.size()) : 0;
   const std::unique_ptr<ArraySource> source = open_arrays(file, targets);
-  std::string name;
-  for (const char* each : {"x_train", "input", "x", "images", "test_images", "x_test"})
-    if (source->has(each)) name = each;
-  if (name.empty()) fail(Fault::data, file.string(), ": holds ", source->names(), ", expected x_test or images");
+  std::string name = evaluation_pair(*source).images;
+  if (name.empty()) name = training_pair(*source).images;
+  if (name.empty())
+    fail(Fault::data, file.string(), ": holds ", fmt::format("{}", fmt::join(source->names(), ", ")),
+         ", expected x_test or images");
   ArrayImages images = images_of(*source, name, "first", file);
   if (images.sample_shape != wanted) images = images_of(*open_arrays(file, targets), name, "last", file);
   if (images.sample_shape != wanted)
@@ -100,9 +101,9 @@ std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths, std::vec
       continue;
     }
     const std::size_t before = found.size();
-    FolderScan scan;
+    FolderScan scan{.source = {path}};
     for (const fs::path& file : pictures_below(path, scan)) found.push_back(file);
-    const std::string left_out = left_out_text(scan);
+    const std::string left_out = scan.left_out.text();
     if (found.size() == before)
       fail(Fault::data, path.string(), ": no .jpg, .jpeg or .png file in it", left_out.empty() ? "" : "; ", left_out);
     if (!left_out.empty())

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
@@ -134,6 +135,17 @@ bool is_at(int file, const FilePlace& place) {
 bool is_same_file(const FilePlace& a, const FilePlace& b) {
   const Identity first = identity_of(a);
   return first && first == identity_of(b);
+}
+
+bool is_within(const std::filesystem::path& folder, const std::filesystem::path& outer) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path at = absolute_path(folder);
+  while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
+  for (;; at /= "..") {
+    if (fs::equivalent(at, outer, error)) return true;
+    if (fs::equivalent(at, at / "..", error) || error) return false;  // the root
+  }
 }
 
 }  // namespace nixie

@@ -68,5 +68,7 @@ int open_file(const FilePlace& place, int flags, int mode = 0);
 bool is_at(int file, const FilePlace& place);
 /// Whether one file stands at both.
 bool is_same_file(const FilePlace& a, const FilePlace& b);
+/// Whether a folder, which may not be there yet, is `outer` or stands in it, whatever links lead there.
+bool is_within(const std::filesystem::path& folder, const std::filesystem::path& outer);
 
 }  // namespace nixie

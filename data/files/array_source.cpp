@@ -1,10 +1,12 @@
 // HDF5 files are read by the reader that guards checkpoints, with its refusals.
 #include "nixie/data/files/array_source.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/hdf5_reader.h"
+#include "nixie/data/files/halves.h"
 #include "nixie/data/files/npy_file.h"
 #include "nixie/data/files/table_file.h"
 
@@ -35,8 +37,7 @@ class Hdf5Arrays final : public ArraySource {
   explicit Hdf5Arrays(const fs::path& path)
       : ArraySource(path), reader_(std::make_shared<hdf5::Reader>(path, Fault::data, "write it again with h5py")) {}
 
-  bool has(const std::string& name) const override { return reader_->has("/" + name); }
-  std::string names() const override { return fmt::format("{}", fmt::join(reader_->names("/"), ", ")); }
+  std::vector<std::string> names() const override { return reader_->names("/"); }
   NumberArray array(const std::string& name) const override { return reader_->number_array("/" + name); }
   std::shared_ptr<const ArrayRows> rows(const std::string& name) const override {
     return std::make_shared<Hdf5Rows>(reader_, "/" + name);
@@ -49,7 +50,54 @@ class Hdf5Arrays final : public ArraySource {
   std::shared_ptr<hdf5::Reader> reader_;
 };
 
+/// How arrays are named, the usual way first: with a word for their half in place of {}, and without one.
+struct Spellings {
+  std::vector<std::string_view> of_half, of_all;
+};
+const Spellings kImages{{"x_{}", "{}_images", "images_{}", "{}_x", "input_{}", "{}_input"}, {"images", "x", "input"}},
+    kTargets{{"y_{}", "{}_labels", "labels_{}", "{}_y", "output_{}", "{}_output", "masks_{}", "{}_masks"},
+             {"labels", "y", "output", "masks"}};
+
+/// In small letters, those of the first word first.
+std::vector<std::string> names_of_half(const Spellings& spellings, HalfWords words) {
+  std::vector<std::string> names;
+  for (const std::string_view word : words)
+    for (const std::string_view each : spellings.of_half) names.push_back(fmt::format(fmt::runtime(each), word));
+  return names;
+}
+std::vector<std::string> names_to_train(const Spellings& spellings) {
+  std::vector<std::string> names = names_of_half(spellings, kTrainingWords);
+  names.insert(names.end(), spellings.of_all.begin(), spellings.of_all.end());
+  return names;
+}
+
+/// The first of these names that there is, as the source writes it; else "".
+std::string present(const ArraySource& source, const std::vector<std::string>& names) {
+  const std::vector<std::string> all = source.names();
+  for (const std::string& name : names)
+    if (const auto found = std::ranges::find(all, name, lower_case); found != all.end()) return *found;
+  return {};
+}
+
 }  // namespace
+
+ArrayPair training_pair(const ArraySource& source) {
+  return {present(source, names_to_train(kImages)), present(source, names_to_train(kTargets))};
+}
+
+ArrayPair evaluation_pair(const ArraySource& source) {
+  for (const std::string_view& word : kEvaluationWords) {
+    const HalfWords one(&word, 1);
+    ArrayPair pair{present(source, names_of_half(kImages, one)), present(source, names_of_half(kTargets, one))};
+    if (!pair.images.empty() || !pair.targets.empty()) return pair;
+  }
+  return {};
+}
+
+bool is_training_images(const std::string& name) {
+  const std::vector<std::string> names = names_to_train(kImages);
+  return std::ranges::find(names, lower_case(name)) != names.end();
+}
 
 ArrayPlaces ArraySource::places(const std::string& name) const {
   return [array = path_.string() + ": " + name](const std::vector<std::int64_t>& index) {

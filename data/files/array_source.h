@@ -30,9 +30,7 @@ class ArraySource {
   explicit ArraySource(std::filesystem::path path) : path_(std::move(path)) {}
   virtual ~ArraySource() = default;
   const std::filesystem::path& path() const { return path_; }
-  virtual bool has(const std::string& name) const = 0;
-  /// `images, labels`
-  virtual std::string names() const = 0;
+  virtual std::vector<std::string> names() const = 0;
   /// Throws Fault::data naming the file and the array if it is damaged or holds no numbers.
   virtual NumberArray array(const std::string& name) const = 0;
   /// The array's rows without reading them all; null if the file can only be read whole.
@@ -49,6 +47,17 @@ class ArraySource {
  private:
   std::filesystem::path path_;
 };
+
+/// The names of a half's images and targets in a source, "" for what is not there.
+struct ArrayPair {
+  std::string images = {}, targets = {};
+};
+/// x_train, train_images, images_training, ... in any case of letters, or images, x or input; and their targets.
+ArrayPair training_pair(const ArraySource& source);
+/// x_val, val_images, images_test, ...: those of the first word that is there.
+ArrayPair evaluation_pair(const ArraySource& source);
+/// Whether images to train on may have this name.
+bool is_training_images(const std::string& name);
 
 /// Whether the name has an HDF5 suffix: .h5, .hdf5, .hdf or .he5.
 bool is_hdf5_name(const std::filesystem::path& file);

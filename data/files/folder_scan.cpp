@@ -7,6 +7,7 @@
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
+#include "nixie/core/files/folder.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/tar_file.h"
@@ -37,13 +38,34 @@ std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_na
   for (const fs::path& path : pictures_below(folder, of_class))
     found.push_back({path.lexically_relative(scan.source.folder).string()});
   if (found.empty()) {
-    const std::string others = left_out_text(of_class);
+    const std::string others = of_class.left_out.text();
     fail(Fault::data, folder.string(), ": no .jpg, .jpeg or .png file",
          others.empty() ? "; remove the folder" : " (" + others + "); remove the folder, or convert its pictures");
   }
-  for (const auto& [kind, count] : of_class.left_out) scan.left_out[kind] += count;
+  scan.left_out.add(of_class.left_out);
   std::sort(found.begin(), found.end(), [](const Picture& a, const Picture& b) { return a.name < b.name; });
   return found;
+}
+
+/// Whether an entry is a link to a folder that holds one of the `depth` folders that lead to it: following it would not
+/// end.
+bool leads_back(const fs::directory_entry& entry, int depth) {
+  if (!entry.is_symlink()) return false;
+  for (fs::path folder = entry.path().parent_path(); depth > 0; folder = folder.parent_path(), --depth)
+    if (is_within(folder, entry.path())) return true;
+  return false;
+}
+
+/// The type of an entry that is to be read, `depth` folders below the first; none if it is hidden, or a link that leads
+/// nowhere or back, which is counted by its name in `root`.
+fs::file_type type_to_read(const fs::directory_entry& entry, int depth, const fs::path& root, LeftOut& left_out) {
+  if (is_hidden(entry.path())) return fs::file_type::none;
+  const fs::file_type type = type_of(entry);
+  const bool is_loop = type == fs::file_type::directory && leads_back(entry, depth);
+  if (!is_loop && type != fs::file_type::not_found) return type;
+  left_out.add(is_loop ? "links that lead back to a folder they are in" : "links to nothing", 1,
+               entry.path().lexically_relative(root).string());
+  return fs::file_type::none;
 }
 
 /// What is wrong with each picture, "" where nothing is.
@@ -86,12 +108,15 @@ fs::file_type type_of(const fs::directory_entry& entry) {
 
 std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
   std::vector<fs::path> found;
-  for (fs::recursive_directory_iterator entry(folder), end; entry != end;) {
+  for (fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink), end;
+       entry != end;) {
     const fs::path path = entry->path();
-    if (type_of(*entry) == fs::file_type::directory && is_hidden(path))
-      entry.disable_recursion_pending();
-    else if (is_picture(*entry, scan))
+    const fs::file_type type = type_to_read(*entry, entry.depth() + 1, scan.source.folder, scan.left_out);
+    if (type != fs::file_type::directory) entry.disable_recursion_pending();
+    if (type == fs::file_type::regular && is_picture_name(path))
       found.push_back(path);
+    else if (type != fs::file_type::directory && type != fs::file_type::none)
+      scan.left_out.add(type == fs::file_type::regular ? kind_of(path) : kNoFiles);
     std::error_code error;
     entry.increment(error);
     if (error) throw fs::filesystem_error("", path, error);  // the iterator's own names nothing
@@ -99,13 +124,15 @@ std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
   return found;
 }
 
-bool is_picture(const fs::directory_entry& entry, FolderScan& scan) {
-  const fs::file_type type = type_of(entry);
-  if (type == fs::file_type::directory || is_hidden(entry.path())) return false;
-  const bool is_file = type == fs::file_type::regular;
-  if (is_file && is_picture_name(entry.path())) return true;
-  ++scan.left_out[is_file ? kind_of(entry.path()) : kNoFiles];
-  return false;
+std::vector<std::string> class_folders(const fs::path& folder, LeftOut& left_out) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const fs::file_type type = type_to_read(entry, 1, folder, left_out); type == fs::file_type::directory)
+      names.push_back(entry.path().filename().string());
+    else if (type != fs::file_type::none)
+      left_out.add(kOutsideClasses);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 fs::path PictureSource::path_of(const Picture& picture) const {
@@ -145,27 +172,13 @@ void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> 
 
 FolderScan scan_folder(const fs::path& folder) try {
   FolderScan scan{.source = {folder}};
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (is_hidden(entry.path())) continue;
-    if (type_of(entry) == fs::file_type::directory)
-      scan.classes.push_back(entry.path().filename().string());
-    else
-      ++scan.left_out["files outside the class folders"];
-  }
+  scan.classes = class_folders(folder, scan.left_out);
   if (scan.classes.empty())
     fail(Fault::data, folder.string(), ": no class folders; give each class a folder of JPEG or PNG files");
-  std::sort(scan.classes.begin(), scan.classes.end());
   for (const std::string& name : scan.classes) scan.pictures.push_back(find_pictures(scan, name));
   return scan;
 } catch (const fs::filesystem_error& error) {
   fail_reading(error.path1(), error.code().value(), Fault::data, "check the path and its permissions");
-}
-
-std::string left_out_text(const FolderScan& scan) {
-  std::string text;
-  for (const auto& [kind, count] : scan.left_out)
-    text += fmt::format("{}{} {}", text.empty() ? "left out " : ", ", count, kind);
-  return text;
 }
 
 MaskLabels read_masks(FolderScan& scan) {
@@ -234,7 +247,7 @@ void check_pictures(FolderScan& scan, Damage damage) {
          "; with damaged: skip they are left out");
   auto line = found.begin();
   for (auto& pictures : scan.pictures) std::erase_if(pictures, [&](const Picture&) { return !(line++)->empty(); });
-  scan.left_out[fmt::format("damaged pictures (the first: {})", first)] = bad;
+  scan.left_out.add("damaged pictures", bad, first);
   for (std::size_t c = 0; c < scan.classes.size(); ++c)
     if (scan.pictures[c].empty())
       fail(Fault::data, (scan.source.folder / scan.classes[c]).string(),

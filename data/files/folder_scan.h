@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/data/files/image.h"
+#include "nixie/data/files/left_out.h"
 #include "nixie/data/files/mask_labels.h"
 
 namespace nixie {
@@ -54,21 +55,20 @@ struct PictureSource {
 struct FolderScan {
   PictureSource source = {};
   std::vector<std::string> classes = {};  ///< sorted as numbers if all are, else as text; none if targets are numbers
-  std::vector<std::vector<Picture>> pictures = {};    ///< of each class, or all
-  std::map<std::string, std::int64_t> left_out = {};  ///< `.gif files` -> how many
+  std::vector<std::vector<Picture>> pictures = {};  ///< of each class, or all
+  LeftOut left_out = {};
   std::vector<std::string> columns = {};  ///< the names of a table's columns that are read; none if it has none
 };
 
-/// The kind under which pipes, devices and broken links are counted.
-inline constexpr const char* kNoFiles = "entries that are no regular files";
+/// The kinds under which pipes and devices are counted, and files that stand where only class folders do.
+inline constexpr const char *kNoFiles = "entries that are no regular files",
+                            *kOutsideClasses = "files outside the class folders";
 /// Names that begin with a dot, and folders that systems leave beside pictures: __MACOSX, @eaDir, #recycle, lost+found.
 bool is_hidden(const std::filesystem::path& path);
 /// The type of what an entry leads to; a circle of links leads nowhere, as a link to what is gone.
 std::filesystem::file_type type_of(const std::filesystem::directory_entry& entry);
-/// Whether an entry is a picture by its name; if not, it is counted as left out. Folders and names that begin with a
-/// dot do not count.
-bool is_picture(const std::filesystem::directory_entry& entry, FolderScan& scan);
-/// The pictures in a folder and in those below that are not hidden, in no order; what else is there is counted.
+/// The pictures in a folder and in those below that are not hidden, in no order; what else is there is counted. Links
+/// to folders are followed, but for those that lead back to a folder they are in. Relative names are of scan.source.
 std::vector<std::filesystem::path> pictures_below(const std::filesystem::path& folder, FolderScan& scan);
 /// `.jpg` of `a.JPG`
 std::string lower_suffix(const std::filesystem::path& file);
@@ -78,12 +78,11 @@ bool is_number_of_no_class(std::string_view text);
 /// Sets a scan's classes: sorted as numbers if all names are integers, else as text.
 void take_classes(FolderScan& scan, std::map<std::string, std::vector<Picture>> classes);
 
-/// Scans every folder in `folder` that is not hidden: each is a class, sorted as text, and so are its pictures. Throws
+/// The class folders in `folder`: all that are not hidden, sorted as text; what else is there is counted.
+std::vector<std::string> class_folders(const std::filesystem::path& folder, LeftOut& left_out);
+/// Scans every class folder; the pictures of each are sorted as text. Throws
 /// Fault::data if a class has no picture or there is no class.
 FolderScan scan_folder(const std::filesystem::path& folder);
-
-/// `left out 3 .gif files, 1 file outside the class folders`, or "".
-std::string left_out_text(const FolderScan& scan);
 
 /// Decodes every mask, on all cores, notes their sizes and fingerprints, and returns what labels they hold. Throws
 /// Fault::data if a mask does not have its picture's size.

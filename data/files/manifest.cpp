@@ -16,38 +16,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder, manifest or shard in `root` that has one of these names in any case, the suffix aside; empty where there
-/// is none.
-fs::path find_part(const fs::path& root, const std::vector<std::string>& names) {
-  for (const std::string& name : names)
-    for (const auto& entry : fs::directory_iterator(root)) {
-      const fs::path& path = entry.path();
-      std::string stem = type_of(entry) == fs::file_type::directory ? path.filename().string() : path.stem().string();
-      std::transform(stem.begin(), stem.end(), stem.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (stem == name && (type_of(entry) == fs::file_type::directory || is_table_name(path) || is_shard_name(path)))
-        return path;
-    }
-  return {};
+/// A folder, or a link to nothing in its place.
+bool is_half_folder(const fs::directory_entry& entry) {
+  const fs::file_type type = type_of(entry);
+  return !entry.path().has_extension() && (type == fs::file_type::directory || type == fs::file_type::not_found);
 }
 
-/// What a part is made of: the shards of a folder of shards, else the path itself.
-PicturePart part_at(const fs::path& path) {
+/// The half of these words in `root`: a table, which may name pictures in a folder of the same word, but not one of
+/// numbers beside such a folder; a shard; a folder or the shards in it. Empty where there is none.
+HalfSource half_in(const fs::path& root, HalfWords words) {
+  const HalfKind is_table = [](const auto&entry) { return is_table_name(entry.path()); },
+                 names_pictures = [&](const auto&entry) { return is_table(entry) && !is_number_table(entry.path()); },
+                 is_shard = [](const auto&entry) { return is_shard_name(entry.path()); };
+  const fs::path path = find_half(root, words, {names_pictures, is_shard, is_half_folder, is_table});
   if (path.empty()) return {};
-  PicturePart shards = fs::is_directory(path) ? shards_in(path) : PicturePart{};
-  return shards.empty() ? PicturePart{path} : shards;
+  HalfSource shards = fs::is_directory(path) ? shards_in(path) : HalfSource{};
+  return shards.empty() ? HalfSource{path} : shards;
 }
 
 /// The shards in whose names the first of these words stands that is in any: `val` of `imagenet-val-0003.tar`.
-PicturePart shards_named(const std::vector<fs::path>& shards, const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    PicturePart found;
+HalfSource shards_named(const std::vector<fs::path>& shards, HalfWords words) {
+  for (const std::string_view word : words) {
+    HalfSource found;
     for (const fs::path& shard : shards) {
-      std::string stem = shard.stem().string(), letters;
-      for (const char c : "-" + stem + "-")
-        letters += std::isalpha(static_cast<unsigned char>(c))
-                       ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-                       : '-';
-      if (letters.find("-" + word + "-") != std::string::npos) found.push_back(shard);
+      std::string letters = lower_case("-" + shard.stem().string() + "-");
+      for (char& c : letters)
+        if (!std::isalpha(static_cast<unsigned char>(c))) c = '-';
+      if (letters.find(fmt::format("-{}-", word)) != std::string::npos) found.push_back(shard);
     }
     if (!found.empty()) return found;
   }
@@ -145,13 +140,12 @@ bool holds_folders(const fs::path& path) {
 }
 
 /// Throws where the folders in `path` are all test halves, with folders of classes in them: these would be the classes.
-void refuse_test_alone(const fs::path& path, const std::vector<std::string>& testing) {
+void refuse_test_alone(const fs::path& path) {
   fs::path half;
   for (const auto& entry : fs::directory_iterator(path)) {
     if (type_of(entry) != fs::file_type::directory || is_hidden(entry.path())) continue;
-    std::string name = entry.path().filename().string();
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (std::ranges::find(testing, name) == testing.end() || !holds_folders(entry.path())) return;
+    const std::string name = lower_case(entry.path().filename().string());
+    if (std::ranges::find(kEvaluationWords, name) == kEvaluationWords.end() || !holds_folders(entry.path())) return;
     half = entry.path();
   }
   if (!half.empty())
@@ -186,26 +180,24 @@ FolderScan scan_manifest(const fs::path& file, const std::string& target) {
     pictures[row.cells[1]].push_back({row.cells[0]});
   }
   take_classes(scan, std::move(pictures));
-  if (columns > kRead) scan.left_out["columns behind the class"] = static_cast<std::int64_t>(columns - kRead);
+  if (columns > kRead) scan.left_out.add("columns behind the class", static_cast<std::int64_t>(columns - kRead));
   return scan;
 }
 
-PictureParts find_parts(const fs::path& path) try {
+HalfSources find_parts(const fs::path& path) try {
   if ((is_table_name(path) || is_shard_name(path)) && fs::is_regular_file(path)) return {{path}};
   if (!fs::is_directory(path))
     fail(Fault::data, path.string(),
          ": no such folder; set path to a folder of class folders, a .csv file or a .tar file");
-  const std::vector<std::string> training = {"train", "training"},
-                                 testing = {"val", "valid", "validation", "test", "testing"};
-  if (const fs::path train = find_part(path, training); !train.empty())
-    return {part_at(train), part_at(find_part(path, testing))};
+  if (HalfSource train = half_in(path, kTrainingWords); !train.empty())
+    return {std::move(train), half_in(path, kEvaluationWords)};
   const std::vector<fs::path> shards = shards_in(path);
-  if (shards.empty()) refuse_test_alone(path, testing);
+  if (shards.empty()) refuse_test_alone(path);
   if (shards.empty()) return {{path}};
-  PictureParts parts{shards_named(shards, training), shards_named(shards, testing)};
+  HalfSources parts{shards_named(shards, kTrainingWords), shards_named(shards, kEvaluationWords)};
   if (parts.train.empty())
     std::copy_if(shards.begin(), shards.end(), std::back_inserter(parts.train),
-                 [&](const fs::path& shard) { return shards_named({shard}, testing).empty(); });
+                 [&](const fs::path& shard) { return shards_named({shard}, kEvaluationWords).empty(); });
   if (parts.train.empty())
     fail(Fault::data, path.string(), ": all shards are named as a test half; name the others train-*.tar");
   return parts;
@@ -213,22 +205,19 @@ PictureParts find_parts(const fs::path& path) try {
   fail_reading(error.path1(), error.code().value(), Fault::data, "check the folder and its permissions");
 }
 
-FolderScan scan_pictures(const PicturePart& part, const std::string& target) {
+FolderScan scan_pictures(const HalfSource& part, const std::string& target) {
   if (is_table_name(part.front())) return scan_manifest(part.front(), target);
   if (target == "numbers" || target == "mask")
     fail(Fault::usage, part.front().string(), ": target is ", target, ", which a .csv file has; name one with path");
   return is_shard_name(part.front()) ? scan_shards(part) : scan_folder(part.front());
 }
 
-std::vector<std::string> class_names_of(const PicturePart& part) {
+std::vector<std::string> class_names_of(const HalfSource& part) try {
   if (is_shard_name(part.front())) return scan_shards(part).classes;
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(part.front(), error))
-    if (entry.is_directory(error) && !is_hidden(entry.path())) names.push_back(entry.path().filename().string());
-  if (error) fail_reading(part.front(), error.value(), Fault::data, "check the folder and its permissions");
-  std::sort(names.begin(), names.end());
-  return names;
+  LeftOut ignored;
+  return class_folders(part.front(), ignored);
+} catch (const fs::filesystem_error& error) {
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check the folder and its permissions");
 }
 
 }  // namespace nixie

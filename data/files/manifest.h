@@ -3,6 +3,7 @@
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
+#include "nixie/data/files/halves.h"
 
 namespace nixie {
 
@@ -14,23 +15,17 @@ namespace nixie {
 /// is missing or has no picture's suffix.
 FolderScan scan_manifest(const std::filesystem::path& file, const std::string& target = "auto");
 
-/// The source of a half of the pictures: one folder that holds a folder per class, one manifest, or shards.
-using PicturePart = std::vector<std::filesystem::path>;
-
-/// The training half is `path` itself, if it is a manifest or a shard or holds a folder per class; or its folder,
-/// manifest or shard train or training, in any case; or the shards in it. The test half is val, valid, validation, test
-/// or testing, if there is one, else empty; among shards in one folder, those with such a word in their names.
-struct PictureParts {
-  PicturePart train, test = {};
-};
-/// Throws Fault::data if `path` is neither a folder nor a manifest nor a shard, or holds test halves alone.
-PictureParts find_parts(const std::filesystem::path& path);
+/// The training half is `path` itself, if it is a manifest or a shard or holds a folder per class; or its manifest,
+/// shard or folder of one of the words for a half; or the shards in it. The test half is that of such a word, if there
+/// is one, else empty; among shards in one folder, those with the word in their names. Throws Fault::data if `path` is
+/// neither a folder nor a manifest nor a shard, or holds test halves alone.
+HalfSources find_parts(const std::filesystem::path& path);
 
 /// scan_folder, scan_manifest or scan_shards. Throws a usage Error if `target` is numbers and there is no manifest.
-FolderScan scan_pictures(const PicturePart& part, const std::string& target);
+FolderScan scan_pictures(const HalfSource& part, const std::string& target);
 /// The target to scan with where only the pictures matter: the name of a class may be any text.
 inline constexpr const char* kAnyTarget = "class";
 /// The names of the classes in the folders or shards of a training half, without reading its pictures.
-std::vector<std::string> class_names_of(const PicturePart& part);
+std::vector<std::string> class_names_of(const HalfSource& part);
 
 }  // namespace nixie

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "nixie/core/base/error.h"
+#include "nixie/data/files/folder_scan.h"
 #include "nixie/data/files/input_file.h"
 
 namespace nixie {
@@ -89,6 +90,8 @@ std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
 
 }  // namespace
 
+bool is_npy_name(const fs::path& file) { return file.extension() == ".npy" && !is_hidden(file); }
+
 NpyFile::NpyFile(fs::path file) : ArraySource(std::move(file)) {
   std::error_code error;
   if (!fs::is_directory(path(), error)) {
@@ -97,7 +100,7 @@ NpyFile::NpyFile(fs::path file) : ArraySource(std::move(file)) {
     return;
   }
   for (const auto& entry : fs::directory_iterator(path(), error))
-    if (entry.path().extension() == ".npy") entries_[entry.path().stem().string()] = {.file = entry.path()};
+    if (is_npy_name(entry.path())) entries_[entry.path().stem().string()] = {.file = entry.path()};
   if (entries_.empty()) fail(Fault::data, path().string(), ": holds no .npy file; name another folder, or a .npz file");
 }
 
@@ -105,10 +108,10 @@ void NpyFile::refuse(const std::string& name, const std::string& what) const {
   fail(Fault::data, path().string(), name.empty() ? "" : ": " + name, ": ", what, "; save it again with numpy.savez");
 }
 
-std::string NpyFile::names() const {
-  std::string text;
-  for (const auto& [name, entry] : entries_) text += (text.empty() ? "" : ", ") + name;
-  return text;
+std::vector<std::string> NpyFile::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
 }
 
 std::uint64_t NpyFile::number_at(std::uint64_t offset, int bytes) const {
@@ -185,7 +188,7 @@ std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry&
 
 NumberArray NpyFile::array(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) refuse(name, "is not there; the arrays are " + names());
+  if (found == entries_.end()) refuse(name, fmt::format("is not there; the arrays are {}", fmt::join(names(), ", ")));
   const std::vector<std::uint8_t> bytes = content(name, found->second);
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 12 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) refuse(name, "is no array");

@@ -11,14 +11,16 @@
 
 namespace nixie {
 
+/// Whether a folder's file is an array: its name ends in .npy and begins without a dot.
+bool is_npy_name(const std::filesystem::path& file);
+
 /// The arrays of a .npz file, or the .npy files of a folder, by name.
 class NpyFile final : public ArraySource {
  public:
   /// Reads the file, or the folder's names. Throws Fault::data naming the file if it is no such archive.
   explicit NpyFile(std::filesystem::path file);
 
-  bool has(const std::string& name) const override { return entries_.contains(name); }
-  std::string names() const override;
+  std::vector<std::string> names() const override;
   /// Throws Fault::data naming the file and the array if it is damaged, in Fortran order, big-endian or holds no
   /// numbers.
   NumberArray array(const std::string& name) const override;

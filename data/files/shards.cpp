@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
 #include "nixie/data/files/input_file.h"
@@ -16,10 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What belongs to one sample: all files that are named alike up to the first dot.
+/// What the files of one sample hold: those that are named alike up to the first dot.
 struct Sample {
-  std::string cls = {}, json = {};  // what such files hold
-  bool has_cls = false, has_json = false;
+  std::optional<std::string> cls = {}, json = {};
 };
 
 /// A picture and its class.
@@ -27,7 +28,7 @@ using Labelled = std::pair<Picture, std::string>;
 
 struct Shard {
   std::vector<Labelled> pictures = {};
-  std::map<std::string, std::int64_t> left_out = {};
+  LeftOut left_out = {};
 };
 
 /// `a/b` and `seg.png` of `a/b.seg.png`.
@@ -39,8 +40,26 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
 
 /// A file of a system, or one in its folder.
 bool is_left_out(const fs::path& name) {
-  return std::any_of(name.begin(), name.end(),
-                     [](const fs::path& part) { return part != "." && part != ".." && is_hidden(part); });
+  return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return part != ".." && is_hidden(part); });
+}
+
+std::string trimmed(std::string text) {
+  text.erase(text.find_last_not_of(" \r\n\t") + 1);
+  text.erase(0, text.find_first_not_of(" \r\n\t"));
+  return text;
+}
+
+/// The class in the text of a .json file; nothing where it has none.
+std::optional<std::string> class_in(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return {};
+  for (const char* key : {"label", "class", "cls"}) {
+    const auto value = json.find(key);
+    if (value == json.end()) continue;
+    if (value->is_number_integer()) return value->dump();
+    if (value->is_string()) return trimmed(value->get<std::string>());
+  }
+  return {};
 }
 
 class ShardReader {
@@ -49,7 +68,7 @@ class ShardReader {
 
   Shard read() {
     const TarContent content = read_tar(path_);
-    if (content.others > 0) shard_.left_out[kNoFiles] += content.others;
+    if (content.others > 0) shard_.left_out.add(kNoFiles, content.others);
     for (const TarFile& file : content.files)
       if (!is_left_out(file.name)) sort(file);
     std::sort(names_.begin(), names_.end());
@@ -57,11 +76,21 @@ class ShardReader {
     if (twice != names_.end()) refuse(*twice, "is there twice; write the shard again");
     if (shard_.pictures.empty())  // as of an archive that was zeroed
       fail(Fault::data, path_.string(), ": no .jpg, .jpeg or .png file in it; fetch it again, or take it away");
-    for (auto& [picture, name] : shard_.pictures) name = class_of(picture.name);
+    bool has_folders = false;  // of classes
+    for (auto& [picture, name] : shard_.pictures) {
+      name = class_of(picture.name);
+      has_folders |= !name.empty() && !samples_.contains(split_name(picture.name).first);
+    }
+    std::erase_if(shard_.pictures, [&](const Labelled& each) {
+      if (!each.second.empty()) return false;
+      if (!has_folders) refuse(each.first.name, "has no class: neither NAME.cls nor NAME.json nor a folder is there");
+      shard_.left_out.add(kOutsideClasses);
+      return true;
+    });
     for (const auto& [picture, name] : shard_.pictures) samples_.erase(split_name(picture.name).first);
     for (const auto& [key, sample] : samples_) {
-      if (sample.has_cls) ++shard_.left_out[".cls files without a picture"];
-      if (sample.has_json) ++shard_.left_out[".json files without a picture"];
+      if (sample.cls) shard_.left_out.add(".cls files without a picture");
+      if (sample.json) shard_.left_out.add(".json files without a picture");
     }
     return std::move(shard_);
   }
@@ -75,17 +104,15 @@ class ShardReader {
     const auto [key, kind] = split_name(file.name);
     names_.push_back(file.name);
     if (kind == "cls") {
-      samples_[key].cls = content_of(file, 4096);
-      samples_[key].has_cls = true;
+      samples_[key].cls = trimmed(content_of(file, 4096));
     } else if (kind == "json") {
       samples_[key].json = content_of(file, 1 << 20);
-      samples_[key].has_json = true;
     } else if (is_picture_name("x." + kind) && kind.find('.') == std::string::npos) {
       shard_.pictures.push_back(
           {{.name = file.name, .shard = index_, .offset = file.offset, .bytes = file.bytes, .header = file.header},
            {}});
     } else {
-      ++shard_.left_out[kind.empty() ? "files without a suffix" : "." + one_line(kind) + " files"];
+      shard_.left_out.add(kind.empty() ? "files without a suffix" : "." + one_line(kind) + " files");
     }
   }
 
@@ -95,36 +122,24 @@ class ShardReader {
     return {bytes.begin(), bytes.end()};
   }
 
+  /// "" where neither a file nor a folder says it.
   std::string class_of(const std::string& name) const {
     const std::string key = split_name(name).first;
     const auto found = samples_.find(key);
-    std::string text;
-    if (found == samples_.end()) {
-      text = fs::path(name).parent_path().filename().string();
-      if (text.empty()) refuse(name, "has no class: neither NAME.cls nor NAME.json nor a folder is there");
-      return text;
-    }
-    text = found->second.has_cls ? found->second.cls : class_in(key + ".json", found->second.json);
-    text.erase(text.find_last_not_of(" \r\n\t") + 1);
-    text.erase(0, text.find_first_not_of(" \r\n\t"));
+    if (found == samples_.end()) return fs::path(name).parent_path().filename().string();
+    const auto& [cls, json] = found->second;
+    const std::optional<std::string> in_json = json ? class_in(*json) : std::nullopt;
+    if (cls && in_json && *cls != *in_json)
+      refuse(name, fmt::format("its class is {} in {}.cls, {} in {}.json; make them equal, or leave one out",
+                               field_text(*cls), one_line(key), field_text(*in_json), one_line(key)));
+    if (!cls && !in_json)
+      refuse(key + ".json", "names no class; expected an object with a number or a name as its label, class or cls");
+    const std::string &text = cls ? *cls : *in_json, file = key + (cls ? ".cls" : ".json");
     if (text.empty() || std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }))
-      refuse(key + (found->second.has_cls ? ".cls" : ".json"), "holds no class; expected a number or a name");
+      refuse(file, "holds no class; expected a number or a name");
     if (is_number_of_no_class(text))
-      refuse(key + (found->second.has_cls ? ".cls" : ".json"),
-             "holds " + one_line(text) + ", the number of no class; expected one from 0 on, or a name");
+      refuse(file, "holds " + one_line(text) + ", the number of no class; expected one from 0 on, or a name");
     return text;
-  }
-
-  std::string class_in(const std::string& name, const std::string& text) const {
-    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-    if (json.is_object())
-      for (const char* key : {"label", "class", "cls"}) {
-        const auto value = json.find(key);
-        if (value == json.end()) continue;
-        if (value->is_number_integer()) return value->dump();
-        if (value->is_string()) return value->get<std::string>();
-      }
-    refuse(name, "names no class; expected an object with a number or a name as its label, class or cls");
   }
 
   fs::path path_;
@@ -142,8 +157,8 @@ std::vector<fs::path> shards_in(const fs::path& folder) {
   std::vector<fs::path> shards;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (is_hidden(entry.path())) continue;
-    if (entry.is_directory()) return {};
-    if (entry.is_regular_file() && is_shard_name(entry.path())) shards.push_back(entry.path());
+    if (type_of(entry) == fs::file_type::directory) return {};
+    if (is_shard_name(entry.path())) shards.push_back(entry.path());
   }
   std::sort(shards.begin(), shards.end());
   return shards;
@@ -159,7 +174,7 @@ FolderScan scan_shards(const std::vector<fs::path>& shards) {
   std::map<std::string, std::vector<Picture>> classes;
   for (Shard& shard : read) {
     for (auto& [picture, name] : shard.pictures) classes[name].push_back(std::move(picture));
-    for (const auto& [kind, count] : shard.left_out) scan.left_out[kind] += count;
+    scan.left_out.add(shard.left_out);
   }
   take_classes(scan, std::move(classes));
   return scan;

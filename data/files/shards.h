@@ -12,9 +12,9 @@ std::vector<std::filesystem::path> shards_in(const std::filesystem::path& folder
 
 /// The pictures of all shards, in their order. The class of `a/0001.jpg` is the content of `a/0001.cls`, or the
 /// `label`, `class` or `cls` of the object in `a/0001.json`: a number or a name; without these files it is the folder's
-/// name, `a`. Names that begin with a dot are ignored. Reads only headers and classes, of several shards in parallel.
-/// Throws Fault::data naming the shard and the file: a damaged archive, one without a picture, a picture without a
-/// class, a repeated name.
+/// name, `a`; beside such folders, a picture in none is left out. Names that begin with a dot are ignored. Reads only
+/// headers and classes, of several shards in parallel. Throws Fault::data naming the shard and the file: a damaged
+/// archive, one without a picture, a picture without a class, or with two, a repeated name.
 FolderScan scan_shards(const std::vector<std::filesystem::path>& shards);
 
 }  // namespace nixie

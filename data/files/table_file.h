@@ -36,8 +36,9 @@ class TableFile final : public ArraySource {
   /// there.
   TableFile(const std::filesystem::path& file, int targets, const ArraySource* training = nullptr);
 
-  bool has(const std::string& name) const override { return name == "x" || (name == "y" && !targets_.shape.empty()); }
-  std::string names() const override { return "x, y"; }
+  std::vector<std::string> names() const override {
+    return targets_.shape.empty() ? std::vector<std::string>{"x"} : std::vector<std::string>{"x", "y"};
+  }
   NumberArray array(const std::string& name) const override { return name == "x" ? numbers_ : targets_; }
   ArrayPlaces places(const std::string& name) const override;
   std::vector<std::string> class_names() const override { return class_names_; }

@@ -74,6 +74,13 @@ bool has_checksum(const Block& block) {
 
 bool is_empty(const Block& block) { return block == Block{}; }
 
+/// What headers in front of that of a file tell of it.
+struct Records {
+  std::string name = {};  // empty: as in its own header
+  std::optional<std::int64_t> size = {};
+  bool is_sparse = false;  // its content begins with a list of the parts that are not zero
+};
+
 class Archive {
  public:
   explicit Archive(const std::filesystem::path& path)
@@ -92,9 +99,8 @@ class Archive {
 
   TarContent read() {
     TarContent content;
-    std::string long_name;
-    std::int64_t long_size = -1;  // none
-    bool awaits_file = false;     // of which the header before tells more
+    Records records;
+    bool awaits_file = false;  // of which the header before tells more
     for (std::int64_t at = 0;;) {
       const Block header = block(at);
       if (is_empty(header)) {
@@ -110,25 +116,25 @@ class Archive {
       const bool is_file = kind == '0' || kind == '\0' || kind == '7';
       const std::optional<std::int64_t> stored = number_of(field(header, kSize));
       if (!stored) refuse(at, "has a header with a damaged size; fetch it again");
-      const std::int64_t content_at = at + kBlock, bytes = is_file && long_size >= 0 ? long_size : *stored;
+      const std::int64_t content_at = content_of(at, header),
+                         bytes = is_file ? records.size.value_or(*stored) : *stored;
       if (bytes > bytes_ - content_at)
         refuse(at, fmt::format("is cut off: {} would have {} bytes; fetch it again", one_line(text_of(header, kName)),
                                bytes));
       if (kind != 'g') awaits_file = kind == 'L' || kind == 'x' || kind == 'K';
       if (kind == 'L') {
-        long_name = text(content_at, bytes);
-        long_name = long_name.substr(0, long_name.find('\0'));
+        records.name = text(content_at, bytes);
+        records.name = records.name.substr(0, records.name.find('\0'));
       } else if (kind == 'x') {
-        read_pax(content_at, bytes, long_name, long_size);
+        read_pax(content_at, bytes, records);
       } else if (kind != 'g' && kind != 'K') {  // defaults for all files, which name none; the target of a link
-        std::string name = long_name.empty() ? name_of(header) : std::move(long_name);
-        if (is_file && !name.ends_with('/'))
-          content.files.push_back(
-              {std::move(name), content_at, bytes, fingerprint_of(std::as_bytes(std::span(header)))});
-        else if (kind != '5' && !is_file)
+        const std::filesystem::path name = records.name.empty() ? name_of(header) : records.name;
+        if (records.is_sparse || (kind != '5' && !is_file))
           ++content.others;
-        long_name.clear();
-        long_size = -1;
+        else if (is_file && name.has_filename())
+          content.files.push_back(
+              {name.lexically_normal().string(), content_at, bytes, fingerprint_of(std::as_bytes(std::span(header)))});
+        records = {};
       }
       at = content_at + (bytes + kBlock - 1) / kBlock * kBlock;
     }
@@ -187,6 +193,15 @@ class Archive {
     return text;
   }
 
+  /// Where the content of a header begins: behind the blocks that list further parts of a sparse file of GNU tar.
+  std::int64_t content_of(std::int64_t at, const Block& header) const {
+    constexpr std::size_t kGoesOn = 482, kGoesOnFurther = 504;
+    at += kBlock;
+    for (bool goes_on = header[kKind] == 'S' && header[kGoesOn] != 0; goes_on; at += kBlock)
+      goes_on = block(at)[kGoesOnFurther] != 0;
+    return at;
+  }
+
   static std::string name_of(const Block& header) {
     const std::string name(text_of(header, kName)), prefix(text_of(header, kPrefix));
     const bool is_posix = field(header, kMagic) == "ustar" && header[kMagic.at + kMagic.bytes] == '\0';
@@ -194,9 +209,9 @@ class Archive {
   }
 
   /// Records `BYTES key=value`, each with a line's end.
-  void read_pax(std::int64_t at, std::int64_t bytes, std::string& name, std::int64_t& size) const {
-    const std::string records = text(at, bytes);
-    for (std::string_view rest = records; !rest.empty() && rest[0] != '\0';) {
+  void read_pax(std::int64_t at, std::int64_t bytes, Records& records) const {
+    const std::string all = text(at, bytes);
+    for (std::string_view rest = all; !rest.empty() && rest[0] != '\0';) {
       std::size_t length = 0;
       const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
       const auto digits = static_cast<std::size_t>(end - rest.data());
@@ -207,13 +222,14 @@ class Archive {
       rest.remove_prefix(length);
       const std::size_t equals = std::min(record.find('='), record.size());
       const std::string_view key = record.substr(0, equals), value = record.substr(std::min(equals + 1, record.size()));
-      if (key == "path") name = value;
+      if (key == "path") records.name = value;
+      records.is_sparse |= key.starts_with("GNU.sparse.");
       if (key != "size") continue;
       std::int64_t number = 0;
       const auto [last, wrong] = std::from_chars(value.data(), value.data() + value.size(), number);
       if (wrong != std::errc{} || last != value.data() + value.size() || number < 0)
         refuse(at, "has a damaged pax record; fetch it again");
-      size = number;
+      records.size = number;
     }
   }
 

@@ -11,7 +11,7 @@ namespace nixie {
 inline constexpr std::int64_t kTarBlock = 512;  ///< bytes of a header, which stands in front of the content
 
 struct TarFile {
-  std::string name = {};
+  std::string name = {};               ///< normal: `a/b.jpg` for `./a//b.jpg`
   std::int64_t offset = 0, bytes = 0;  ///< of its content in the archive
   std::uint64_t header = 0;            ///< the fingerprint of its header
 };

@@ -31,6 +31,12 @@ TEST_F(DataFolder, AFolderChoosesTheDataset) {
   std::ofstream(*folder_ / "run/train-images-idx3-ubyte");
   EXPECT_THAT(data_assignments(config, *folder_ / "run"),
               ElementsAre("data.mnist.path=\"" + path("run") + "\"", "data.mnist.batch=128"));
+  for (const char* name :
+       {"train.h5", "Training.hdf5", "x_train.npy", "train_images.npy", "Images_Train.npy", "x.npy"}) {
+    write_file(*folder_ / "arrays" / name, {'x'});
+    EXPECT_THAT(data_assignments(config, *folder_ / "arrays")[0], testing::StartsWith("data.arrays.path=")) << name;
+    fs::remove_all(*folder_ / "arrays");
+  }
   fs::create_directory(*folder_ / "empty");
   EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(config, *folder_ / "empty"); }),
               HasSubstr("neither folders of pictures per class nor"));
@@ -52,6 +58,19 @@ TEST_F(DataFolder, APathOfTheDataIsAFolder) {
             trainer(checkpoint + " --data " + colours).output);
   EXPECT_THAT(trainer(checkpoint + " --set data.path=" + path("none")).output, HasSubstr("none: no such folder"));
   EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
+}
+
+// Not the folder that they are in.
+TEST_F(DataFolder, LinksToNothingAreNamed) {
+  const fs::path root = *folder_ / "lost";
+  fs::create_directories(root);
+  fs::copy(*folder_ / "colours", root / "train", fs::copy_options::recursive);
+  for (const char* name : {"val", "train/gone"}) fs::create_symlink("/nowhere", root / name);
+  EXPECT_THAT(trainer("data inspect " + path("lost")).output,
+              HasSubstr(path("lost/val") + ": cannot be read: No such file or directory; check the path"));
+  EXPECT_THAT(trainer("data inspect " + path("lost/train")).output,
+              HasSubstr("pictures, left out 1 links to nothing (the first: gone)"));
+  EXPECT_THAT(class_assignments(small_config(), root, ImageFolder{.path = root}), ElementsAre("model.5.linear.out=3"));
 }
 
 TEST_F(DataFolder, AFolderSetsTheNumberOfClasses) {

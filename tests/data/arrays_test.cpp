@@ -25,7 +25,7 @@ Bytes bytes_of(const fs::path& file) {
 
 TEST(NpyFile, ReadsWhatNumpyWrites) {
   const NpyFile stored(kFixtures / "numpy_stored.npz"), deflated(kFixtures / "numpy_deflated.npz");
-  EXPECT_EQ(stored.names(), "images, labels");
+  EXPECT_THAT(stored.names(), ElementsAre("images", "labels"));
   const NumberArray images = stored.array("images");
   EXPECT_EQ(images.type, "u1");
   EXPECT_THAT(images.shape, ElementsAre(2, 2, 3));
@@ -45,8 +45,8 @@ TEST(NpyFile, EveryDamagedByteIsRefusedOrHarmless) {
       write_file(folder / "x.npz", bytes);
       try {
         const NpyFile file(folder / "x.npz");
-        for (const char* array : {"images", "labels", "x_train", "y_train", "x_test", "y_test"})
-          if (file.has(array) && good.has(array)) {
+        for (const std::string& array : good.names())
+          if (const auto names = file.names(); std::ranges::find(names, array) != names.end()) {
             EXPECT_EQ(file.array(array).bytes, good.array(array).bytes);
           }
       } catch (const Error& error) {

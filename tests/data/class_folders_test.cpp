@@ -1,7 +1,9 @@
 // Folders of pictures: which of those inside are classes, halves or neither.
 #include <gmock/gmock.h>
 
+#include "nixie/data/files/manifest.h"
 #include "nixie/data/image_folder.h"
+#include "nixie/data/preparation.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
@@ -47,6 +49,40 @@ TEST_F(ClassFolders, OfSystemsAreNoClasses) {
   EXPECT_EQ(data.train->classes(), 2);
   EXPECT_EQ(data.train->size() + data.test->size(), 4);
   EXPECT_TRUE(data.notes.empty());
+}
+
+// As torchvision's ImageFolder follows them, but for those that would not end.
+TEST_F(ClassFolders, LinkedOnesAreFollowedAndLinksToNothingAndLoopsAreTold) {
+  using std::filesystem::create_directory_symlink;
+  open({"a", "b"});
+  const std::filesystem::path x = folder_ / "x", other = folder_ / "other";
+  write_file(other / "deep/2.png", png(picture(10, 12)));
+  create_directory_symlink(other, x / "a/linked");
+  create_directory_symlink("../../other", x / "b/.hidden");
+  create_directory_symlink("other/deep", folder_ / "d");
+  create_directory_symlink("../d", x / "c");
+  struct Loop {
+    std::filesystem::path link, target;
+  };
+  for (const auto& [link, target] :
+       {Loop{x / "b/up", ".."}, Loop{x / "b/itself", "."}, Loop{x / "whole", "."}, Loop{x / "above", "../.."},
+        Loop{other / "back", x / "a"}, Loop{other / "deep/around", ".."}})
+    create_directory_symlink(target, link);
+  create_directory_symlink("nowhere", x / "lost");
+  create_directory_symlink("nowhere", x / "b/lost");
+  create_directory_symlink("circle", x / "circle");
+  const FolderScan scan = scan_folder(x);
+  EXPECT_THAT(scan.classes, testing::ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names_of(scan),
+              testing::ElementsAre(testing::ElementsAre("a/0.png", "a/1.png", "a/linked/deep/2.png"),
+                                   testing::ElementsAre("b/0.png", "b/1.png"), testing::ElementsAre("c/2.png")));
+  EXPECT_THAT(class_names_of({x}), testing::ElementsAreArray(scan.classes));
+  EXPECT_EQ(scan.left_out.text(),
+            "left out 7 links that lead back to a folder they are in (the first: a/linked/back), "
+            "3 links to nothing (the first: b/lost)");
+  std::vector<std::string> notes;  // of predict
+  EXPECT_EQ(find_pictures({x}, notes).size(), 6u);
+  EXPECT_THAT(notes, testing::ElementsAre(x.string() + ": took 6 pictures, " + scan.left_out.text()));
 }
 
 // A picture that the system does not let us read may be whole: it is neither left out nor called damaged.

@@ -126,8 +126,7 @@ struct CountedSource final : ArraySource {
   CountedSource() : ArraySource("counted") {}
   std::shared_ptr<CountedRows> counted = std::make_shared<CountedRows>();
 
-  bool has(const std::string&) const override { return true; }
-  std::string names() const override { return "images"; }
+  std::vector<std::string> names() const override { return {"images"}; }
   NumberArray array(const std::string&) const override { throw std::logic_error("read whole"); }
   std::shared_ptr<const ArrayRows> rows(const std::string&) const override { return counted; }
 };

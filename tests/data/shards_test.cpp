@@ -124,6 +124,7 @@ TEST_F(ShardsTest, NamesAndPlacesOfEveryKindOfHeader) {
 TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
   const fs::path first = write("a.tar", tar({{"x/0001.jpg", picture_},
                                              {"x/0001.cls", in_bytes("10\n")},
+                                             {"x/0001.json", in_bytes(R"({"label": 10, "id": 3})")},
                                              {"x/0001.txt", in_bytes("a caption")},
                                              {"0002.json", in_bytes(R"({"label": 9})")},
                                              {"0002.png", picture_},
@@ -137,7 +138,7 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
   const FolderScan scan = scan_shards({first, second});
   EXPECT_THAT(scan.classes, ElementsAre("9", "10")) << "numbers are in their order";
   EXPECT_THAT(names_of(scan), ElementsAre(ElementsAre("0002.png", "9/7.JPG"), ElementsAre("x/0001.jpg", "0001.jpeg")));
-  EXPECT_EQ(left_out_text(scan),
+  EXPECT_EQ(scan.left_out.text(),
             "left out 2 .cls files without a picture, 1 .json files without a picture, 1 .seg.png files, 1 .txt files");
   EXPECT_EQ(scan.source.read(scan.pictures[1][1]), picture_);
   EXPECT_EQ(scan.source.path_of(scan.pictures[1][1]).string(), second.string() + ": 0001.jpeg");
@@ -147,6 +148,39 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
   const Bytes large = in_bytes(R"({"label": 18446744073709551615})");
   EXPECT_THAT(scan_shards({write("d.tar", tar({{"1.jpg", picture_}, {"1.json", large}}))}).classes,
               ElementsAre("18446744073709551615"));
+}
+
+// Of `tar -cf x.tar .`, too; a folder counts a picture beside the class folders in the same way.
+TEST_F(ShardsTest, LoosePicturesBesideClassFoldersAreLeftOut) {
+  for (const std::string in : {"", "./", ".//./"}) {
+    const FolderScan scan = scan_shards({write("loose.tar", tar({{in + "cat/1.png", picture_},
+                                                                 {in + "loose.png", picture_},
+                                                                 {in + "b/../dog/1.png", picture_},
+                                                                 {in + "2.png", picture_},
+                                                                 {in + "2.cls", in_bytes("dog")}}))});
+    EXPECT_THAT(names_of(scan), ElementsAre(ElementsAre("cat/1.png"), ElementsAre("dog/1.png", "2.png"))) << in;
+    EXPECT_EQ(scan.left_out.text(), "left out 1 files outside the class folders") << in;
+    EXPECT_THAT(error(tar({{in + "loose.png", picture_}, {in + "1.png", picture_}, {in + "1.cls", in_bytes("a")}})),
+                HasSubstr("bad.tar: loose.png: has no class"));
+  }
+  EXPECT_THAT(error(tar({{"a/1.png", picture_}, {"./a/1.png", picture_}})), HasSubstr("a/1.png: is there twice"));
+}
+
+TEST_F(ShardsTest, SparseFilesAreLeftOut) {
+  const auto pax = [&](const std::string& record) { return tar_entry({"pax", in_bytes(record), 'x'}); };
+  const Bytes good = tar({{"a/1.png", picture_}}), content = in_bytes("1\n0\n512\n");
+  Bytes gnu = tar_entry({"a/2.png", Bytes(512, 'x'), 'S'});
+  gnu[482] = 1;  // two blocks with further parts follow
+  seal(gnu);
+  Bytes further(1024);
+  further[504] = 1;
+  gnu.insert(gnu.begin() + 512, further.begin(), further.end());
+  for (const Bytes& sparse : {pax("22 GNU.sparse.major=1\n27 GNU.sparse.name=a/2.png\n"), gnu}) {
+    const Bytes file = sparse == gnu ? gnu : sparse + tar_entry({"GNUSparseFile.7/2.png", content});
+    const FolderScan scan = scan_shards({write("sparse.tar", file + good)});
+    EXPECT_THAT(names_of(scan), ElementsAre(ElementsAre("a/1.png")));
+    EXPECT_EQ(scan.left_out.text(), "left out 1 entries that are no regular files");
+  }
 }
 
 TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
@@ -208,6 +242,8 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
       {tar({{"1.jpg", picture_}, {"1.json", in_bytes("{\"label\": ")}}), "1.json: names no class"},
       {tar({{"1.jpg", picture_}, {"1.json", in_bytes("{\"label\": 1.5}")}}), "1.json: names no class"},
       {tar({{"a/1.jpg", picture_}, {"a/1.jpg", picture_}}), "a/1.jpg: is there twice"},
+      {tar({{"a/1.jpg", picture_}, {"a/1.cls", in_bytes("3\n")}, {"a/1.json", in_bytes("{\"label\": 4}")}}),
+       "bad.tar: a/1.jpg: its class is \"3\" in a/1.cls, \"4\" in a/1.json; make them equal, or leave one out"},
       {Bytes((1 << 20) + 1025), "its end is zeroed; fetch it again\n"},
       {tar({{"x", in_bytes("99 path=a\n"), 'x'}}), "at byte 512: has a damaged pax record"},
       {tar({{"x", in_bytes("10 size=x\n"), 'x'}}), "has a damaged pax record"},

@@ -12,7 +12,7 @@
 #include "nixie/apps/trainer/commands/data_scan.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/one_line.h"
-#include "nixie/core/base/working_folder.h"
+#include "nixie/core/files/folder.h"
 #include "nixie/core/files/make_folders.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
@@ -192,17 +192,6 @@ std::unique_ptr<PendingFile> write_packed(const fs::path& path, const ByteDatase
   file->sync();
   tell("{}: {} samples {}, {} bytes\n", path, header.samples, header.sample_shape, bytes_of_all);
   return file;
-}
-
-/// Whether the folder, which may not be there yet, is `outer` or stands in it, whatever links lead there.
-bool is_within(const fs::path& folder, const fs::path& outer) {
-  std::error_code error;
-  fs::path at = absolute_path(folder);
-  while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
-  for (;; at /= "..") {
-    if (fs::equivalent(at, outer, error)) return true;
-    if (fs::equivalent(at, at / "..", error) || error) return false;  // the root
-  }
 }
 
 bool pack(const DataCommand& command, const AnyDataset& data, const Splits& splits) {

@@ -7,6 +7,7 @@
 #include "nixie/data/files/array_source.h"
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/manifest.h"
+#include "nixie/data/files/npy_file.h"
 #include "nixie/data/files/packed_file.h"
 #include "nixie/data/files/shards.h"
 #include "nixie/data/files/table_file.h"
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 const char* kind_of_table(const fs::path& table) { return is_number_table(table) ? Arrays::name : ImageFolder::name; }
 
 /// The kind of dataset whose files are there.
-std::string kind_of(const fs::path& folder, const char* option = "with --data") {
+std::string kind_of(const fs::path& folder, const char* option = "with --data") try {
   std::error_code error;
   if (is_table_name(folder) && fs::is_regular_file(folder, error)) return kind_of_table(folder);
   if (is_shard_name(folder) && fs::is_regular_file(folder, error)) return ImageFolder::name;
@@ -32,19 +33,20 @@ std::string kind_of(const fs::path& folder, const char* option = "with --data") 
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
          " folder, .csv, .tar, .npz or .h5 file; name one ", option);
   bool has_pictures = false, has_files = false;  // in folders or shards; beside each other
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with("train-images")) return Mnist::name;
     if (name == "data_batch_1.bin") return Cifar10::name;
     if (name == "train.bin") return Cifar100::name;
     if (name == "train.packed") return Packed::name;
-    if (name == "x_train.npy" || name == "train_images.npy" || name == "images.npy") return Arrays::name;
-    if (name == "train.h5") return Arrays::name;
+    const std::string stem = entry.path().stem().string();
+    if (is_npy_name(name) && is_training_images(stem)) return Arrays::name;
+    const bool is_half = std::ranges::find(kTrainingWords, lower_case(stem)) != kTrainingWords.end();
+    if (is_half && is_hdf5_name(name)) return Arrays::name;
     if (name == "train.csv") return kind_of_table(entry.path());
     has_files |= is_picture_name(entry.path());
-    has_pictures |= (entry.is_directory(error) || is_shard_name(name)) && !is_hidden(name);
+    has_pictures |= (type_of(entry) == fs::file_type::directory || is_shard_name(name)) && !is_hidden(name);
   }
-  if (error) fail_reading(folder, error.value(), Fault::data, "check its permissions");
   if (has_pictures) return ImageFolder::name;
   if (has_files)
     fail(Fault::data, folder.string(),
@@ -54,6 +56,8 @@ std::string kind_of(const fs::path& folder, const char* option = "with --data") 
        ": neither folders of pictures per class nor tables, shards, arrays, packed data or the files of MNIST or "
        "CIFAR; ",
        "name another (docs/data.md lists what can be trained on)");
+} catch (const fs::filesystem_error& error) {
+  fail_reading(error.path1(), error.code().value(), Fault::data, "check its permissions");
 }
 
 struct ImageSize {
@@ -95,7 +99,7 @@ struct LastLayer {
 /// `given`: the dataset of the folder, whose options say what its targets are.
 LastLayer last_layer_for(const std::string& kind, const fs::path& folder, const AnyDataset& given) {
   if (kind == ImageFolder::name) {
-    const PicturePart train = find_parts(folder).train;
+    const HalfSource train = find_parts(folder).train;
     if (!is_table_name(train.front())) return {static_cast<std::int64_t>(class_names_of(train).size())};
   }
   if (kind == Packed::name)
