@@ -7,7 +7,6 @@
 #include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/path.h"
-#include "nixie/core/base/shell_word.h"
 
 namespace nixie {
 namespace {
@@ -23,7 +22,7 @@ std::string split_assignment(const CLI::App& app, const std::vector<std::string>
   for (std::size_t i = 0; i + 2 < arguments.size(); ++i) {
     const std::string &key = arguments[i + 1], &value = arguments[i + 2];
     if (arguments[i] != "--set" || key.find('=') != std::string::npos || value.starts_with("--")) continue;
-    return "; write --set " + shell_word(key + "=" + value);
+    return set_hint("write", key, value);
   }
   return {};
 }
