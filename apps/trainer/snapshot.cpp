@@ -146,14 +146,15 @@ void check_best(const std::filesystem::path& file, const Checkpoint& header, con
 }
 
 void check_header(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
+  if (header.optimizer_type.empty())
+    fail(Fault::checkpoint, file.string(), ": has no optimizer, as what `export` writes; begin a new run with ",
+         "--set init_from=", file.string());
+  check_run_state(file, header);
   check_run_header(file, header);
   if (target.note && header.writer != kWriter)
     target.note(one_line("the checkpoint was written by " + header.writer + ", this is " + kWriter +
                          ": further steps may differ in their last bits"));
   check_changes(file, header, target);
-  if (header.optimizer_type.empty())
-    fail(Fault::checkpoint, file.string(), ": has no optimizer, as what `export` writes; begin a new run with ",
-         "--set init_from=", file.string());
   check_same("optimizer", header.optimizer_type, target.optimizer.options().rule.kind());
   check_same("seed", value_of<std::string>(header.rng, "seed"), std::to_string(target.config.seed));
   const std::int64_t train = target.data.train->size(), test = target.data.test->size();

@@ -223,7 +223,15 @@ TrainConfig with_assignments(const TrainConfig& config, const std::string& why,
 }
 
 std::string config_text(const TrainConfig& config) {
-  return print_yaml(parse_yaml(fields_text(config), "the configuration with every default"));
+  const std::string start = "with every default";
+  return at_key(config.places, "model", [&] {
+    try {
+      return print_yaml(parse_yaml(fields_text(config), start));
+    } catch (const Error& error) {  // a limit of the reader; the user has no text with these lines
+      const std::string line = error.what();
+      fail(error.fault(), start, line.substr(line.find(": ")));
+    }
+  });
 }
 
 }  // namespace nixie

@@ -13,7 +13,11 @@ struct Row {
 constexpr std::array<Row, kDtypeCount> kRows{
     {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i64", 8}, {"i32", 4}, {"u8", 1}, {"i8", 1}, {"bool", 1}}};
 
-const Row& row(Dtype dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+const Row& row(Dtype dtype) {
+  const auto index = static_cast<std::size_t>(dtype);
+  check(index < kRows.size(), "dtype ", index, " is unknown, expected one of ", dtype_names());
+  return kRows[index];
+}
 
 }  // namespace
 

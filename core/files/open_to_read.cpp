@@ -19,7 +19,9 @@ Fault fault_of_reading(int error, Fault of_kind) {
 }
 
 std::string_view system_remedy(int error) {
-  if (error == EMFILE || error == ENFILE) return "close other files, or raise `ulimit -n`";
+  if (error == EMFILE) return "close other files, or raise `ulimit -n`";
+  if (error == ENFILE) return "close other programs, or have the system's limit (sysctl fs.file-max) raised";
+  if (error == ENOMEM) return "end other programs, or take a machine with more memory";
   const bool is_refused = error == EACCES || error == EPERM;
   const bool is_of_path = is_refused || fault_of_reading(error, Fault::usage) == Fault::usage;
   return is_of_path ? "check the path and its permissions" : "check the disk";

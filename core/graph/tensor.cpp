@@ -11,6 +11,7 @@ namespace nixie {
 
 Tensor Tensor::make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype) {
   static std::atomic<std::int64_t> count{0};
+  static_cast<void>(size_of(dtype));  // throws for a number that is no Dtype
   return Tensor(std::make_shared<Node>(std::move(op), std::move(inputs), std::move(shape), dtype, ++count));
 }
 

@@ -11,8 +11,8 @@
 namespace nixie {
 
 /// A new file for a place. Until `publish` returns, the old file there stays; a PendingFile that is destroyed
-/// unpublished leaves nothing. Nor does a killed process, where the file system holds files without a name (O_TMPFILE);
-/// elsewhere it leaves a hidden temporary, see remove_stale_temporaries.
+/// unpublished leaves nothing. A killed process leaves a hidden temporary, `.NAME.tmp.PID.N`: where the file system
+/// holds files without a name (O_TMPFILE), only if it is killed within `publish`. See remove_stale_temporaries.
 class PendingFile {
  public:
   /// Creates a file in the place's folder, with no name or `.NAME.tmp.PID.N`, and reserves `bytes`. Throws

@@ -113,11 +113,11 @@ TEST_F(Commands, SayWhatIsWrong) {
       // nothing good is replaced by mistake
       {"export --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is there already; name another file, or"},
       {"export --overwrite --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is a run's checkpoint, with"},
-      {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is a run's"},
+      {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is the same"},
       {"export --overwrite --run " + path("run") + " " + path("own.h5"), 2, "own.h5 is no checkpoint of export, so it"},
       {"export --overwrite --config " + path("net.yaml") + " --set init_from=" + path("run/w.safetensors") + " " +
            path("run/../run/w.safetensors"),
-       2, "w.safetensors is what the weights are read from; name another file"},
+       2, "w.safetensors is the same file as " + path("run/w.safetensors") + ", which this command uses; name another"},
       {"compare " + path("run") + " --html " + path("run/report.html"), 2,
        "report.html is there already; name another"},
       {"profile --config " + path("net.yaml") + " --trace " + path("own.json"), 2, "own.json is there already; name"},

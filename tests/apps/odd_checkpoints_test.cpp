@@ -73,6 +73,14 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 HasSubstr(c.expected))
         << c.name;
   }
+  for (const char* name : {"step", "steps_per_epoch", "logged", "loss_sum", "accuracy_sum", "best_score"}) {
+    Checkpoint lacks = whole;
+    lacks.state.erase(name);
+    save_checkpoint(lacks, folder / "changed.h5");
+    EXPECT_EQ(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+              fmt::format("{}: /state holds no {}, as every run's does; use another or an older checkpoint",
+                          (folder / "changed.h5").string(), name));
+  }
   Checkpoint lost = whole;  // none is known yet, but another was worse
   lost.state["best_score"] = RunState{}.best_score, lost.state["evaluations_since_best"] = std::int64_t{1};
   save_checkpoint(lost, folder / "changed.h5");

@@ -58,6 +58,27 @@ backend: cpu
   EXPECT_EQ(same.code, 2);
   EXPECT_THAT(same.output, HasSubstr("whose mask would take its place"));
   EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
+  // A picture is the same one under every name.
+  namespace fs = std::filesystem;
+  fs::create_directories(folder / "some");
+  fs::create_directories(folder / "hard");
+  fs::create_symlink("../seg/3.png", folder / "some/3.png");
+  fs::create_hard_link(folder / "seg/3.png", folder / "hard/3.png");
+  for (const auto& [pictures, masks] : {std::pair("some", "seg"), {"some", "hard"}, {"hard", "seg"}, {"seg", "hard"}})
+    for (const char* overwrite : {"", " --overwrite"}) {
+      const std::string picture = (folder / pictures / "3.png").string(), mask = (folder / masks / "3.png").string();
+      const Ran ran =
+          trainer(fmt::format("predict --run {} {} --masks {}{}", run, picture, (folder / masks).string(), overwrite));
+      EXPECT_EQ(ran.code, 2);
+      EXPECT_EQ(ran.output, fmt::format("{} is the same file as {}, which this command uses; name another folder with "
+                                        "--masks\n",
+                                        mask, picture));
+    }
+  const Ran onto_link =
+      trainer(fmt::format("predict --run {} {}/3.png --masks {} --overwrite", run, seg, (folder / "some").string()));
+  EXPECT_EQ(onto_link.code, 2) << onto_link.output;
+  EXPECT_TRUE(fs::is_symlink(folder / "some/3.png"));
+  EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
   const std::string again = fmt::format("predict --run {} {}/3.png --masks {}", run, seg, (folder / "masks").string());
   const auto bytes = read_file(file, 1 << 20);
   write_file(file, {'m', 'i', 'n', 'e'});

@@ -264,6 +264,15 @@ TEST(Config, AMissingFileIsAnsweredWithTheNearestName) {
   EXPECT_EQ(config_advice("else.yaml", "/nowhere/bin/trainer"), "");
 }
 
+// Defaults may be more than a document may hold: what is told stands in the file that was read.
+TEST(Config, TooLongWithItsDefaultsIsToldOfItsFile) {
+  std::string layers;
+  for (int i = 0; i < 30'000; ++i) layers += "- relu\n";
+  const TrainConfig config = config_of("data: glyphs\nepochs: 1\nmodel:\n" + layers);
+  EXPECT_EQ(error_of(Fault::usage, [&] { config_text(config); }),
+            "net.yaml:4:1: with every default: more than 100000 values (aliases included), expected fewer");
+}
+
 TEST(Config, ShippedFilesLoadAndPrintBack) {
   const std::vector<std::filesystem::path> files = files_of("configs");
   EXPECT_GE(files.size(), 7u);

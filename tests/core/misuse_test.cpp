@@ -46,6 +46,10 @@ const std::vector<Row>& rows() {
          Shape({0, kHuge, kHuge});
        },
        "has more than 2^48 elements"},
+      {"an array of no type", [] { Array(Dtype{77}, {3}); }, "dtype 77 is unknown, expected one of f64, f32, f16, "},
+      {"memory of no type", [] { wrap(memory, {4}, Dtype{99}, cpu()); }, "dtype 99 is unknown, expected one of f64"},
+      {"zeros of no type", [] { zeros({3}, Dtype{9}); }, "dtype 9 is unknown, expected one of f64"},
+      {"a cast to no type", [] { cast(vector, Dtype{255}); }, "dtype 255 is unknown, expected one of f64"},
       {"an array of them", [] { Array(Dtype::f64, Shape{kHuge}); }, "has more than 2^48 elements"},
       {"broadcast to them",
        [] {

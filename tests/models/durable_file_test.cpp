@@ -338,7 +338,8 @@ TEST_F(DurableFile, SayWhatToDoAboutEachRefusal) {
            Case{EROFS, 42, "; check the disk"},
            Case{EIO, 42, "; check the disk"},
            Case{EMFILE, 42, "; close other files, or raise `ulimit -n`"},
-           Case{ENFILE, 42, "; close other files, or raise `ulimit -n`"},
+           Case{ENFILE, 42, "; close other programs, or have the system's limit .sysctl fs.file-max. raised"},
+           Case{ENOMEM, 42, "; end other programs, or take a machine with more memory"},
        })
     EXPECT_THAT(write_remedy(file, c.bytes, c.error), testing::MatchesRegex(c.remedy)) << std::strerror(c.error);
   rlimit limit{};

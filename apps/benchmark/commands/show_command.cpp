@@ -8,6 +8,7 @@
 #include "nixie/apps/benchmark/report/markdown.h"
 #include "nixie/apps/benchmark/report/plot.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/open_to_read.h"
@@ -15,6 +16,7 @@
 namespace nixie::benchmark {
 
 void run_show(const ShowCommand& command) {
+  check_output(command.page);
   check_writable(command.plot);
   std::ifstream file = open_to_read(command.file, Fault::usage, "name a file that --json wrote");
   try {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/core/base/one_line.h"
@@ -157,6 +158,7 @@ std::string difference_text(const std::filesystem::path& first, const std::files
 void convert_checkpoint(const std::filesystem::path& in, const std::filesystem::path& out) {
   check(out.extension() == ".h5" || out.extension() == ".safetensors", out.string(),
         " ends neither in .h5 nor in .safetensors; name one of these, or export it");
+  check_output(out);
   check(!std::filesystem::exists(out), out.string(), " is there already; name another file");
   const Checkpoint checkpoint = load_checkpoint(in);
   check_values(checkpoint, in);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/csv_file.h"
@@ -167,6 +168,10 @@ std::string page(const std::vector<Run>& runs, const std::vector<std::string>& d
 void run_compare(const CompareCommand& command) {
   constexpr std::size_t kMost = 8;  // as the page has colours
   check(command.runs.size() <= kMost, command.runs.size(), " runs are named, at most ", kMost, " are compared");
+  std::vector<fs::path> files;
+  for (const fs::path& folder : command.runs)
+    for (const char* file : {"metrics.csv", "timing.csv", "config.yaml"}) files.push_back(folder / file);
+  check_output(command.html, FilesInUse(files));
   std::vector<Run> runs;
   for (const fs::path& folder : command.runs) runs.push_back(read_run(folder));
   print_table(runs);

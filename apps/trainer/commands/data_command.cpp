@@ -10,6 +10,7 @@
 
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/data_scan.h"
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/folder.h"
@@ -199,8 +200,10 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
   check(!is_within(command.out, command.source), command.out.string(),
         " is the source or in it; name another folder for the packed files");
   const fs::path of_train = command.out / "train.packed", of_test = command.out / "test.packed";
-  for (const fs::path& path : {of_train, of_test})
+  for (const fs::path& path : {of_train, of_test}) {
+    check_output(path, FilesInUse(), "name another folder");
     check(!fs::exists(path), path.string(), " is there already; name another folder, or remove the packed files first");
+  }
   const ByteDataset &train = bytes_of(data, *splits.train), &test = bytes_of(data, *splits.test);
   const DataScan scan = scan_half("measures", train);
   if (!scan.damaged.empty()) {

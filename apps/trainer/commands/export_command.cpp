@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/models/io/onnx.h"
@@ -66,10 +67,7 @@ void run_export(const ExportCommand& command) {
       command.config.empty()
           ? load_trained(file, {"precision=fp32"})
           : model_from_weights(load_config(file, with_data(file, command.data, command.assignments)));
-  std::error_code ignored;
-  check(
-      trained.config.init_from.empty() || !std::filesystem::equivalent(command.out, trained.config.init_from, ignored),
-      command.out.string(), " is what the weights are read from; name another file");
+  check_output(command.out, FilesInUse({file, trained.config.init_from}));
   if (suffix == ".onnx")
     save_onnx(trained.model, command.out, {.fold_batch_norm = command.fold, .metadata = metadata_of(trained)});
   else if (suffix == ".h5")

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/picture.h"
@@ -42,9 +43,11 @@ void print(const std::string& name, const std::vector<Score>& scores, std::size_
 /// Writes masks as grey PNG files whose levels are the classes, named as their pictures.
 class MaskFolder {
  public:
-  /// Throws where one of the pictures is, whose mask could take its place, or the mask of one, unless `overwrite`.
-  MaskFolder(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& pictures, bool overwrite)
-      : folder_(folder), overwrite_(overwrite) {
+  /// Throws where one of the pictures is in the folder, and where a mask would take the place of what check_output
+  /// refuses or, unless `overwrite`, of any file.
+  MaskFolder(const std::filesystem::path& folder, const std::vector<std::filesystem::path>& pictures,
+             const FilesInUse& in_use, bool overwrite)
+      : folder_(folder), in_use_(in_use), overwrite_(overwrite) {
     std::error_code error;
     for (const std::filesystem::path& picture : pictures)
       check(!std::filesystem::equivalent(absolute_path(picture).parent_path(), folder, error), folder.string(),
@@ -70,12 +73,14 @@ class MaskFolder {
  private:
   static std::string mask_of(const std::filesystem::path& picture) { return picture.stem().string() + ".png"; }
   void check_free(const std::string& mask) const {
+    check_output(folder_ / mask, in_use_, "name another folder with --masks");
     std::error_code ignored;
     check(overwrite_ || !std::filesystem::exists(folder_ / mask, ignored), (folder_ / mask).string(),
           " is there already; name another folder, or replace masks with --overwrite");
   }
 
   std::filesystem::path folder_;
+  FilesInUse in_use_;
   bool overwrite_;
   std::map<std::string, std::string> written_;  // masks, and the pictures they are of
 };
@@ -102,7 +107,9 @@ bool run_predict(const PredictCommand& command) {
     const Shape out = trained.model.output_shape();
     check(predictor.is_dense(), "the model's output is ", out, " for a sample, which is no mask; leave --masks out");
     check(out[0] <= 256, "the model has ", out[0], " classes, a PNG file has levels for 256; leave --masks out");
-    masks.emplace(command.masks, paths, command.overwrite);
+    std::vector<std::filesystem::path> files = paths;
+    files.push_back(file);
+    masks.emplace(command.masks, paths, FilesInUse(files), command.overwrite);
   }
   for (const std::string& note : notes) fmt::print(stderr, "{}\n", note);  // apart from the results
   if (command.csv) tell("file,rank,class,score\n");

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "nixie/apps/trainer/program/other_options.h"
+#include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/path.h"
-#include "nixie/core/base/shell_word.h"
 
 namespace nixie {
 namespace {
@@ -23,7 +23,7 @@ std::string split_assignment(const CLI::App& app, const std::vector<std::string>
   for (std::size_t i = 0; i + 2 < arguments.size(); ++i) {
     const std::string &key = arguments[i + 1], &value = arguments[i + 2];
     if (arguments[i] != "--set" || key.find('=') != std::string::npos || value.starts_with("--")) continue;
-    return "; write --set " + shell_word(key + "=" + value);
+    return set_hint("write", key, value);
   }
   return {};
 }
@@ -42,6 +42,15 @@ std::string with_home_path(const std::string& argument) try {
   return argument.substr(0, value) + with_home(argument.substr(value));
 } catch (const Error& error) {
   throw CLI::ValidationError(error.what());
+}
+
+/// What the command line names besides this option: files, values of --set, and words that are no file.
+FilesInUse files_beside(const CLI::App& app, const std::string& option) {
+  std::vector<std::filesystem::path> files;
+  for (const CLI::Option* other : app.get_options())
+    for (const std::string& value : other->get_name() == option ? std::vector<std::string>() : other->results())
+      files.emplace_back(other->check_name("--set") ? value.substr(value.find('=') + 1) : value);
+  return FilesInUse(files);
 }
 
 }  // namespace
@@ -87,11 +96,12 @@ CLI::Validator word_of(const std::vector<std::string>& words) {
 
 CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,
                         const std::string& suffix) {
-  const auto fault = [suffix, overwrite = add_overwrite(app)](const std::string& path) -> std::string {
+  const auto fault = [&app, name, suffix, overwrite = add_overwrite(app)](const std::string& path) -> std::string {
     std::error_code ignored;
-    const bool is_file = std::filesystem::is_regular_file(path, ignored);
-    if (!is_file && std::filesystem::exists(path, ignored)) return {};  // is refused where it is written
-    if (!path.ends_with(suffix)) return path + " does not end in " + suffix;
+    const std::filesystem::file_status there = std::filesystem::status(path, ignored);
+    const bool is_file = std::filesystem::is_regular_file(there), is_special = std::filesystem::is_other(there);
+    if (!is_special && !path.ends_with(suffix)) return path + " does not end in " + suffix;
+    if (const std::string told = output_fault(path, files_beside(app, name)); !told.empty()) return told;
     if (overwrite->count() > 0 || !is_file) return {};
     return path + " is there already; name another file, or replace it with --overwrite";
   };

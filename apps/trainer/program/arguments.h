@@ -17,7 +17,7 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments,
                      const std::function<std::string(const CLI::App&)>& hint = {});
 
 /// An option that names a file to write, which ends in `suffix`, and the flag --overwrite, without which a file that is
-/// there is refused.
+/// there is refused. What output_fault refuses is refused in any case, and a file that another argument names.
 CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,
                         const std::string& suffix = "");
 CLI::Option* add_overwrite(CLI::App& app);

@@ -35,6 +35,8 @@ constexpr std::pair<const char*, const char*> kOptionNames[] = {
     {"resume", "--checkpoint"}, {"dataset", "--data"},    {"data_dir", "--data"},
     {"continue", "--resume"},   {"load", "--checkpoint"}, {"load", "--resume"}};
 
+constexpr const char* kNoValue = "VALUE";
+
 /// An option that is not known, in parts.
 struct Unknown {
   std::string name = {};   ///< `--batch-size`
@@ -48,13 +50,14 @@ std::vector<Unknown> unknown_options(const CLI::App& app, const std::vector<std:
     const std::string& word = arguments[i];
     const std::size_t equals = word.find('='), begin = word.find_first_not_of('-');
     if (!word.starts_with("-") || begin == std::string::npos) continue;
-    Unknown found{.name = word.substr(0, equals), .key = word.substr(begin, equals - begin), .value = "VALUE"};
+    Unknown found{.name = word.substr(0, equals), .key = word.substr(begin, equals - begin), .value = kNoValue};
     if (app.get_option_no_throw(found.name)) continue;
     std::replace(found.key.begin(), found.key.end(), '-', '_');
     if (equals != std::string::npos)
       found.value = word.substr(equals + 1);
     else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--"))
       found.value = arguments[i + 1];
+    if (found.value.empty()) found.value = kNoValue;
     all.push_back(std::move(found));
   }
   return all;
@@ -77,6 +80,28 @@ bool is_key(const std::string& path) {
 std::string word_in(const std::string& suggestion) {
   const std::size_t begin = suggestion.find('"') + 1, end = suggestion.find('"', begin);
   return begin == 0 || end == std::string::npos ? "" : suggestion.substr(begin, end - begin);
+}
+
+/// The value of a top-level key as the configuration's reader tells it, such as `sgd` for `SGD` or `[f1]` for
+/// `f1_score`, and what the reader says to that one: "" where it takes it.
+std::pair<std::string, std::string> as_read(const std::string& key, std::string value) {
+  std::string said;
+  for (int words = 0; words < 4; ++words) try {
+      parse_config("{model: [flatten], data: glyphs, epochs: 1}", "", {key + "=" + value});
+      return {value, ""};
+    } catch (const Error& error) {
+      const std::string text = error.what(), start = "--set " + key + "=" + value + ": ";
+      if (!text.starts_with(start)) return {value, ""};
+      said = text.substr(start.size(), text.find('\n') - start.size());
+      const std::size_t told = said.find("; did you mean "), at = value.find(word_in(said));
+      if (said.find("expected a list") != std::string::npos)
+        value = "[" + value + "]";
+      else if (told != std::string::npos && at != std::string::npos)
+        value.replace(at, word_in(said).size(), word_in(said.substr(told)));
+      else
+        break;
+    }
+  return {value, said};
 }
 
 /// `cuda` for `gpu`, `cuda:0` or `0`.
@@ -128,7 +153,7 @@ std::string value_hint(const CLI::App& app, const std::string& key, const std::s
   const std::string meant = key == "backend" ? backend_of(value) : value;
   if (app.get_option_no_throw("--" + key)) return fmt::format("; write --{} {}", key, shell_word(meant));
   if (!app.get_option_no_throw("--set")) return {};
-  return "; to change the configuration write --set " + shell_word(key + "=" + meant);
+  return set_hint("to change the configuration write", key, meant);
 }
 
 std::string key_hint(const CLI::App& app, const Unknown& option, const std::filesystem::path& config) {
@@ -147,8 +172,9 @@ std::string key_hint(const CLI::App& app, const Unknown& option, const std::file
 std::string assignment_hint(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool is_value = i > 0 && arguments[i - 1].starts_with("--");
-    if (!is_value && arguments[i].find('=') != std::string::npos && is_key(arguments[i]))
-      return "; write --set " + shell_word(arguments[i]);
+    const std::size_t equals = arguments[i].find('=');
+    if (!is_value && equals != std::string::npos && is_key(arguments[i]))
+      return set_hint("write", arguments[i].substr(0, equals), arguments[i].substr(equals + 1));
   }
   return {};
 }
@@ -169,14 +195,23 @@ std::string file_hint(const CLI::App& app, const std::string& word) {
 
 }  // namespace
 
+std::string set_hint(const char* how, const std::string& key, const std::string& value) {
+  const bool is_known = value != kNoValue && std::ranges::find(top_keys(), key) != top_keys().end();
+  const auto [meant, said] = is_known ? as_read(key, value) : std::pair(value, std::string());
+  if (said.starts_with("unknown ")) return fmt::format("; {}; {} --set {}={}", said, how, key, kNoValue);
+  return fmt::format("; {} --set {}", how, shell_word(key + "=" + meant));
+}
+
 std::string option_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
   const bool sets = app.get_option_no_throw("--set");
   if (const std::string hint = sets ? assignment_hint(arguments) : ""; !hint.empty()) return hint;
   const std::vector<Unknown> unknown = unknown_options(app, arguments);
   for (const Unknown& option : unknown) {
     for (const auto& [other, here] : kOptionNames)
-      if (option.key == other && app.get_option_no_throw(here))
-        return fmt::format("; write {} {}", here, shell_word(option.value));
+      if (const CLI::Option* known = app.get_option_no_throw(here); known && option.key == other) {
+        const bool stands_alone = option.value == kNoValue && known->get_expected_min() == 0;
+        return fmt::format("; write {}{}", here, stands_alone ? "" : " " + shell_word(option.value));
+      }
     if (const std::string hint = key_hint(app, option, config_of(arguments)); !hint.empty()) return hint;
   }
   if (!unknown.empty()) return {};  // a word may be the value of one

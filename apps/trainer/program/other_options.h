@@ -9,6 +9,9 @@ namespace nixie {
 
 inline constexpr const char* kOneDevice = "; a run is one process with one device (docs/coming-from.md)";
 
+/// `; write --set optimizer=sgd`, where `how` is `write`, for the value `SGD` of `optimizer`: the one that the reader
+/// of the configuration tells for it; where it tells none, what it says comes first.
+std::string set_hint(const char* how, const std::string& key, const std::string& value);
 /// What to write in place of arguments that the app does not know, as the end of a message: for `--epochs 3` or `-e 3`
 /// `; to change the configuration write --set epochs=3`, for `--out x` `; write --run x`, for a checkpoint alone
 /// `; write --checkpoint a.h5`; "" where nothing is known.

@@ -185,6 +185,18 @@ void check_run_header(const std::filesystem::path& file, const Checkpoint& heade
     }
 }
 
+void check_run_state(const std::filesystem::path& file, const Checkpoint& header) {
+  const auto check_holds = [&](const char* object, const Checkpoint::Values& values, const std::string& name) {
+    if (!values.contains(name))
+      fail(Fault::checkpoint, file.string(), ": ", object, " holds no ", name, ", as every run's does; ",
+           "use another or an older checkpoint");
+  };
+  for (const char* name : {"step", "steps_per_epoch", "logged", "loss_sum", "accuracy_sum"})
+    check_holds("/state", header.state, name);
+  if (!header.state.contains(kOldScore)) check_holds("/state", header.state, "best_score");
+  check_holds("/rng", header.rng, "seed");
+}
+
 void check_run_averages(const std::filesystem::path& file, const Checkpoint& checkpoint, std::optional<double> ema) {
   check_averages(checkpoint, file);
   const bool is_run = !checkpoint.optimizer_type.empty();

@@ -60,6 +60,8 @@ RunState run_state_of(const Checkpoint::Values& values);
 /// kind, numbers out of their range, samples of an impossible size or normalisation. Needs no arrays. The numbers of
 /// the optimizer (`shared.step`) are only looked at by who has one.
 void check_run_header(const std::filesystem::path& file, const Checkpoint& header);
+/// The same for a number that every run has where it is missing: nothing goes on without it.
+void check_run_state(const std::filesystem::path& file, const Checkpoint& header);
 /// The same for averages that are not complete, or not there as the run's own `ema` calls for; an exported checkpoint,
 /// which has no optimizer, has none. `ema` is nothing where the run's configuration cannot be read.
 void check_run_averages(const std::filesystem::path& file, const Checkpoint& checkpoint, std::optional<double> ema);
