@@ -7,6 +7,7 @@
 
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 #include "nixie/apps/trainer/commands/command_line.h"
+#include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/other_options.h"
 #include "nixie/apps/trainer/program/program.h"
@@ -78,17 +79,19 @@ TrainConfig own_config(
 TrainConfig chosen_config(const Command& command, const std::optional<Resumed>& run) {
   if (run) check_run_files(run->folder);
   const bool has_own = run && fs::exists(run->config().status());
-  if (!run || (!has_own && !command.config.empty())) return load_config(command.config, command.assignments);
+  if (!run || (!has_own && !command.config.empty()))
+    return load_config(command.config, with_data(command.config, {}, command.assignments));
   if (!has_own && run->checkpoint) verify_checkpoint(*run->checkpoint);
   check(has_own, run->config().path().string(), " is missing; add --config FILE");
+  const std::vector<std::string> assignments = with_source(own_config(*run), command.assignments);
   if (!command.config.empty()) {
-    const auto changes = config_changes(config_text(own_config(*run, command.assignments)),
-                                        config_text(load_config(command.config, command.assignments)));
+    const auto changes = config_changes(config_text(own_config(*run, assignments)),
+                                        config_text(load_config(command.config, assignments)));
     if (!changes.empty())
       tell("{} differs from the run's own configuration, which is used ({}); change it with --set\n", command.config,
            fmt::join(changes, "; "));
   }
-  return own_config(*run, command.assignments, [](const std::string& note) { tell("{}\n", note); });
+  return own_config(*run, assignments, [](const std::string& note) { tell("{}\n", note); });
 }
 
 /// The top-level keys that --set names.

@@ -10,6 +10,7 @@
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/fields.h"
 
 int main(int argc, char** argv) {
   using nixie::exit_code_of, nixie::Output;
@@ -47,9 +48,13 @@ int main(int argc, char** argv) {
   command.resume = app.get_option("--resume")->count() > 0;
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
   return exit_code_of(request.is_dry ? Output::result : Output::log, [&] {
-    if (request.is_dry || !request.data.empty())
-      nixie::check(!command.config.empty(), "--dry-run and --data need --config FILE, such as configs/photos.yaml");
-    command.assignments = nixie::with_data(command.config, request.data, command.assignments);
+    const bool goes_on = command.resume && !request.is_dry, has_data = !request.data.empty();
+    nixie::check(goes_on || !(request.is_dry || has_data) || !command.config.empty(),
+                 request.is_dry ? "--dry-run" : "--data", " needs --config FILE, such as configs/photos.yaml");
+    if (goes_on && has_data)
+      command.assignments.push_back("data.path=" + nixie::field_text(request.data));
+    else if (!goes_on)
+      command.assignments = nixie::with_data(command.config, request.data, command.assignments);
     if (!request.is_dry) return nixie::run_command(command) ? 0 : nixie::kInterrupted;
     const nixie::TrainConfig config = nixie::load_config(command.config, command.assignments);
     return nixie::run_dry(config), 0;

@@ -84,6 +84,12 @@ bool Trainer::is_extra(const FilePlace& file, const Checkpoint& header, const Sn
   return goes_back(own) && !is_scheduled(own, run_state_of(header.state));
 }
 
+bool Trainer::is_past(const FilePlace& file, const RunState& state) const {
+  const bool has_rows = !record_ || !agrees_with_table_ || !is_of_run(file) ||
+                        record_->began_with(state.metrics_bytes, state.metrics_checksum);
+  return state_.comes_from(state) && has_rows;
+}
+
 bool Trainer::load_good(std::int64_t below) {
   SnapshotTarget mine = target(changes_);
   mine.note = {};
@@ -96,7 +102,7 @@ bool Trainer::load_good(std::int64_t below) {
       if (!std::filesystem::exists(file.status())) continue;
       const Checkpoint header = load_checkpoint(file, {.header_only = true});
       const RunState state = run_state_of(header.state);
-      if (state.step < below && state_.comes_from(state) && (is_repeating_ || !is_extra(file, header, mine)))
+      if (state.step < below && is_past(file, state) && (is_repeating_ || !is_extra(file, header, mine)))
         newest_first.emplace(state.step, file);
     } catch (const Error& error) {
       pass_over(error);
@@ -130,7 +136,8 @@ void Trainer::keep_best_score() try {
   SnapshotTarget mine = target(changes_);
   mine.note = {};
   const RunState best = state_in(load_checkpoint(place("best.h5"), {.header_only = true}), mine);
-  if (best.best_score <= state_.best_score) return;
+  // A run that was killed behind this return may have written one that is still to come.
+  if (best.best_score <= state_.best_score || !state_.follows(best)) return;
   state_.best_score = best.best_score;
   progress_.line(fmt::format("best.h5 stays that of step {}, the best of all that the run did", best.step));
 } catch (const Error& error) {
@@ -192,10 +199,10 @@ void Trainer::roll_back(const Error& error) {
     throw Error(cause.fault(), fmt::format("{}; the run cannot go back: {}", short_what, cause.what()));
   }
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
+  keep_best_score();
   returns_.push_back(state_.step);
   state_.returns = returns_;
   train_step_.set(state_);
-  keep_best_score();
   save_where_it_went_back();
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
                              short_what, returns_.size(), kMostRollBacks, state_.step, state_.rate_factor()));

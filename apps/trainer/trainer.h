@@ -176,6 +176,9 @@ class Trainer {
   /// ends as if it had not been.
   void go_back(std::int64_t below);
   bool load_good(std::int64_t below);
+  /// Whether the present state comes from a checkpoint's: by the steps gone back to and, of a checkpoint in the run's
+  /// folder, by the rows it counts. A resume from an earlier one leaves those behind it there.
+  bool is_past(const FilePlace& file, const RunState& state) const;
   /// Whether a checkpoint of the run is one that its own configuration did not ask for, and goes back to none such.
   bool is_extra(const FilePlace& file, const Checkpoint& header, const SnapshotTarget& target) const;
   void start_again();
@@ -234,6 +237,7 @@ class Trainer {
   bool is_repeating_ = false;             // steps whose rows are written already
   bool lacks_last_ = false;               // last.h5 is none that the run wrote or went on from
   bool has_scheduled_last_ = false;       // last.h5 is of the schedule; set by the saver
+  bool agrees_with_table_ = true;         // metrics.csv began with the rows that the checkpoint counted
   bool has_config_ = false;               // config.yaml is this run's: a change waits for its first checkpoint
   bool lacks_best_ = false;               // best.h5 is lost: the next evaluation writes it, whatever its score
   std::optional<FilePlace> begins_with_;  // the checkpoint that the run went on from

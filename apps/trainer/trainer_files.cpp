@@ -153,6 +153,7 @@ void Trainer::open_record() {
                   state_.metrics_bytes);  // may refuse the configuration's metrics
   has_config_ = std::none_of(changes_.begin(), changes_.end(), is_kept_key);
   if (has_config_) write_text(place("config.yaml"), config_text(config_));
+  agrees_with_table_ = record_->began_with(state_.metrics_bytes, state_.metrics_checksum);
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
         fmt::format("{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are "

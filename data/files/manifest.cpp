@@ -34,19 +34,32 @@ HalfSource half_in(const fs::path& root, HalfWords words) {
   return shards.empty() ? HalfSource{path} : shards;
 }
 
-/// The shards in whose names the first of these words stands that is in any: `val` of `imagenet-val-0003.tar`.
+/// Whether a word stands in a shard's name: `val` in `imagenet-val-0003.tar`.
+bool is_named(const fs::path& shard, std::string_view word) {
+  std::string letters = lower_case("-" + shard.stem().string() + "-");
+  for (char& c : letters)
+    if (!std::isalpha(static_cast<unsigned char>(c))) c = '-';
+  return letters.find(fmt::format("-{}-", word)) != std::string::npos;
+}
+
+/// The shards in whose names the first of these words stands that is in any.
 HalfSource shards_named(const std::vector<fs::path>& shards, HalfWords words) {
   for (const std::string_view word : words) {
     HalfSource found;
-    for (const fs::path& shard : shards) {
-      std::string letters = lower_case("-" + shard.stem().string() + "-");
-      for (char& c : letters)
-        if (!std::isalpha(static_cast<unsigned char>(c))) c = '-';
-      if (letters.find(fmt::format("-{}-", word)) != std::string::npos) found.push_back(shard);
-    }
+    std::ranges::copy_if(shards, std::back_inserter(found), [&](const auto& shard) { return is_named(shard, word); });
     if (!found.empty()) return found;
   }
   return {};
+}
+
+/// Refuses shards that would be in both halves.
+void check_words(const std::vector<fs::path>& shards) {
+  for (const fs::path& shard : shards)
+    for (const std::string_view training : kTrainingWords)
+      for (const std::string_view evaluation : kEvaluationWords)
+        if (is_named(shard, training) && is_named(shard, evaluation))
+          fail(Fault::data, shard.string(), ": its name has words of both halves, ", training, " and ", evaluation,
+               "; rename it");
 }
 
 [[noreturn]] void fail_row(const fs::path& file, std::int64_t row, const std::string& what) {
@@ -194,6 +207,7 @@ HalfSources find_parts(const fs::path& path) try {
   const std::vector<fs::path> shards = shards_in(path);
   if (shards.empty()) refuse_test_alone(path);
   if (shards.empty()) return {{path}};
+  check_words(shards);
   HalfSources parts{shards_named(shards, kTrainingWords), shards_named(shards, kEvaluationWords)};
   if (parts.train.empty())
     std::copy_if(shards.begin(), shards.end(), std::back_inserter(parts.train),

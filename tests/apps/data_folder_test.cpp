@@ -60,6 +60,31 @@ TEST_F(DataFolder, APathOfTheDataIsAFolder) {
   EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
 }
 
+// What stands beside it follows from the run's own configuration; the model stays, whatever the data have.
+TEST_F(DataFolder, AResumedRunTakesAPathOfOtherData) {
+  const TempFolder folder;
+  std::ofstream(folder / "net.yaml")
+      << "model: [flatten, {linear: {out: 3}}]\ndata: {arrays: {path: a.csv, batch: 4}}\n"
+         "epochs: 1\nbackend: cpu\n";
+  const auto write = [&](const char* name, int classes, int other) {
+    std::ofstream rows(folder / name);
+    for (int i = 0; i < 24; ++i) rows << i << "," << i % 5 << "," << (i == 7 ? other : i) % classes << "\n";
+  };
+  write("a.csv", 3, 7), write("b.csv", 3, 9), write("c.csv", 4, 7);
+  const std::string run = (folder / "run").string(), b = (folder / "b.csv").string();
+  ASSERT_EQ(trainer("--config " + (folder / "net.yaml").string() + " --run " + run).code, 0);
+  EXPECT_THAT(trainer("--resume " + run + " --data " + (folder / "c.csv").string()).output,
+              HasSubstr("the model has 3 outputs, the data 4 classes"));
+  for (const std::string& with :
+       {" --data " + b, " --set data.path=" + b, " --data " + b + " --config configs/mnist.yaml"}) {
+    const TempFolder copy;
+    std::filesystem::copy(run, copy / "run");
+    const Ran ran = trainer("--resume " + (copy / "run").string() + " --set epochs=2" + with);
+    EXPECT_EQ(ran.code, 0) << with << ran.output;
+    EXPECT_THAT(text_of(copy / "run/config.yaml"), HasSubstr("path: \"" + b + "\""));
+  }
+}
+
 // Not the folder that they are in.
 TEST_F(DataFolder, LinksToNothingAreNamed) {
   const fs::path root = *folder_ / "lost";

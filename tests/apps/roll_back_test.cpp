@@ -39,6 +39,30 @@ std::int64_t saved(const std::filesystem::path& file, const char* name) {
   return std::get<std::int64_t>(load_checkpoint(file).state.at(name));
 }
 
+/// Fifty samples of four numbers with one of five classes.
+void write_rows(const std::filesystem::path& table) {
+  std::ofstream rows(table);
+  for (int i = 0; i < 50; ++i)
+    rows << fmt::format("{},{},{},{},{}\n", i % 7 - 3, 2 * i % 7 - 3, 3 * i % 7 - 3, 5 * i % 7 - 3, i * i % 5);
+}
+
+/// A deep net on such a table, with a schedule of its own.
+TrainConfig of_table(const std::filesystem::path& table, const std::string& more) {
+  return read_config(parse_yaml(fmt::format(R"(
+model: [flatten, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 5}}}}]
+data: {{arrays: {{path: {}, batch: 3, normalize: false, holdout: 0.5}}}}
+optimizer: {{sgd: {{momentum: 0}}}}
+log_every: 1
+seed: 102
+threads: 1
+backend: cpu
+non_finite: roll_back
+)",
+                                            table.string()) +
+                                    more,
+                                "run.yaml"));
+}
+
 /// The rates of a run's rows.
 std::vector<double> rates_of(const std::filesystem::path& run) {
   std::istringstream text(text_of(run / "metrics.csv"));
@@ -188,11 +212,7 @@ TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
 // Going back behind best.h5 makes no worse evaluation the best, and a course that was left is not gone back to.
 TEST(RollBack, TheBestOfAllStaysAndACourseThatWasLeftIsLeft) {
   const TempFolder table;
-  {
-    std::ofstream rows(table / "t.csv");
-    for (int i = 0; i < 50; ++i)
-      rows << fmt::format("{},{},{},{},{}\n", i % 7 - 3, 2 * i % 7 - 3, 3 * i % 7 - 3, 5 * i % 7 - 3, i * i % 5);
-  }
+  write_rows(table / "t.csv");
   int behind = 0;
   for (int seed = 1; seed <= 8; ++seed) {
     const TrainConfig config = read_config(parse_yaml(fmt::format(R"(
@@ -224,6 +244,45 @@ non_finite: roll_back
     behind += log.find("best.h5 stays that of step 12, the best of all that the run did\n") != std::string::npos;
   }
   EXPECT_GT(behind, 3);
+}
+
+// The best.h5 that follows a return is written before last.h5: killed between the two, the run goes back again.
+TEST(RollBack, KilledBehindItsNextBestItGoesOnBitForBit) {
+  const TempFolder table, whole, copies;
+  write_rows(table / "t.csv");
+  const TrainConfig config =
+      of_table(table / "t.csv",
+               "schedule: {multistep: {rate: 1e-6, factors: [4294967296.0], milestones: [0.120]}}\nsteps: 30\n"
+               "evaluate_every: 3\npatience: 4\n");
+  const auto copier = std::make_shared<CopiesWhereItWentBack>(whole.path(), copies.path());
+  Trainer(config, {.run = whole.path(), .callbacks = {copier}}).train();
+  EXPECT_EQ(saved(whole / "best.h5", "step"), 6);
+  ASSERT_GT(copier->count, 0);
+  const std::filesystem::path run = copies / std::to_string(copier->count - 1);
+  EXPECT_EQ(saved(run / "last.h5", "step"), 3);
+  std::filesystem::copy_file(whole / "best.h5", run / "best.h5", std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(printed(config, run, true), testing::Not(HasSubstr("best.h5 stays")));
+  expect_same_files(whole.path(), run, "");
+}
+
+// A resume from an earlier checkpoint leaves later ones in the folder, which are of another schedule.
+TEST(RollBack, ACourseThatAResumeLeftIsNotGoneBackTo) {
+  const TempFolder table, run;
+  write_rows(table / "t.csv");
+  printed(of_table(table / "t.csv", "schedule: {constant: {rate: 0.05}}\nsteps: 12\nevaluate_every: 2\nkeep: 20\n"),
+          run.path());
+  const TempFolder log;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+  Trainer again(of_table(table / "t.csv",
+                         "schedule: {multistep: {rate: 1e-6, factors: [268435456.0], milestones: [0.24]}}\nsteps: 30\n"
+                         "evaluate_every: 20\nkeep: 20\n"),
+                {.run = run.path(), .out = out.get()});
+  again.resume(run / "step-2.h5");
+  EXPECT_TRUE(again.train());
+  std::fflush(out.get());
+  const std::string told = text_of(log / "log");
+  EXPECT_THAT(told, HasSubstr("1 of 5 times, the run goes back to step 2,"));
+  EXPECT_THAT(told, testing::Not(HasSubstr("rows are missing")));
 }
 
 // Which checkpoints there are to go back to follows from the configuration that each was made under.

@@ -126,6 +126,14 @@ TEST(Halves, OfValidationAreTakenBeforeThoseOfATest) {
   }
 }
 
+TEST(Halves, AShardIsInOneOfThem) {
+  const TempFolder folder;
+  write_shard(folder / "dev-train-0.tar", 6);
+  write_shard(folder / "dev-test-0.tar", 2);
+  EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder.path().string()}.open(); }),
+              testing::HasSubstr("dev-train-0.tar: its name has words of both halves, train and dev; rename it"));
+}
+
 TEST(Halves, OfNoWordAreLeftOutWithALine) {
   for (const Store& each : kStores) {
     const TempFolder folder;

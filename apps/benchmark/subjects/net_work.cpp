@@ -1,6 +1,7 @@
 // The steps of a net: fprop, fprop with bprop, training, and the probe that checks them.
 #include "nixie/apps/benchmark/subjects/net_work.h"
 
+#include <limits>
 #include <random>
 
 #include "nixie/core/base/random.h"
@@ -36,6 +37,9 @@ Shape labels_of(const Shape& output, int batch) {
   sizes.front() = batch;
   return Shape(std::move(sizes));
 }
+
+/// `3 result`
+std::string probed_name(std::size_t contraction, const char* part) { return fmt::format("{} {}", contraction, part); }
 
 /// Variables with other values for a while.
 class ChangedValues {
@@ -184,34 +188,50 @@ Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const 
   return {{"loss", loss}};
 }
 
-Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
-  std::vector<Contraction> contractions;
-  const auto name = [](std::size_t i, const char* part) { return fmt::format("{} {}", i, part); };
+Outputs NetWork::run_probed(std::size_t first, std::size_t most, std::vector<Contraction>& contractions) {
   Step step(
       backend_,
       [&](const Inputs& in) {
         const Passes all = passes_of(model_, images_of(in), in["gradient"]);
         Outputs outputs = outputs_of(all);
         contractions = contractions_of(all.output, all.gradients);
-        for (std::size_t i = 0; i < contractions.size(); ++i) {
+        for (std::size_t i = first; i < contractions.size() && i - first < most; ++i) {
           const Tensor& node = contractions[i].node;
-          outputs[name(i, "a")] = cast(node.inputs()[0], precision_.data);
-          outputs[name(i, "b")] = cast(node.inputs()[1], precision_.data);
-          outputs[name(i, "result")] = cast(node, precision_.data);
+          outputs[probed_name(i, "a")] = cast(node.inputs()[0], precision_.data);
+          outputs[probed_name(i, "b")] = cast(node.inputs()[1], precision_.data);
+          outputs[probed_name(i, "result")] = cast(node, precision_.data);
         }
         return outputs;
       },
       precision_.policy);
-  Outputs outputs = step(data_);
-  for (std::size_t i = 0; i < contractions.size(); ++i) {
-    Probed probed{.contraction = contractions[i]};
-    for (const auto& [part, array] : {std::pair{"a", &probed.a}, {"b", &probed.b}, {"result", &probed.result}}) {
-      *array = outputs.at(name(i, part)).array();
-      outputs.erase(name(i, part));
+  return step(data_);
+}
+
+Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
+  Outputs outputs;
+  std::size_t first = 0, most = std::numeric_limits<std::size_t>::max();  // of contractions in one run
+  for (std::vector<Contraction> contractions; first == 0 || first < contractions.size();) {
+    try {
+      outputs = run_probed(first, most, contractions);
+    } catch (const Error& error) {  // what does not fit beside each other is returned by several runs
+      most = std::min(most, contractions.size() - first);
+      if (error.fault() != Fault::memory || most <= 1) throw;
+      most = (most + 1) / 2;
+      continue;
     }
-    const auto bias = outputs.find("d." + probed.contraction.layer + ".bias");
-    if (probed.contraction.role == Role::filter_grad && bias != outputs.end()) probed.bias_grad = bias->second.array();
-    visit(probed);
+    for (const std::size_t begin = first; first < contractions.size() && first - begin < most; ++first) {
+      Probed probed{.contraction = contractions[first]};
+      for (const auto& [part, array] : {std::pair{"a", &probed.a}, {"b", &probed.b}, {"result", &probed.result}}) {
+        const auto output = outputs.find(probed_name(first, part));
+        *array = output->second.array();
+        outputs.erase(output);
+      }
+      const auto bias = outputs.find("d." + probed.contraction.layer + ".bias");
+      if (probed.contraction.role == Role::filter_grad && bias != outputs.end())
+        probed.bias_grad = bias->second.array();
+      visit(probed);
+    }
+    if (contractions.empty()) break;
   }
   return outputs;
 }

@@ -56,7 +56,8 @@ class NetWork {
     Array a = {}, b = {}, result = {};
     Array bias_grad = {};  ///< with a filter gradient, if the layer has a bias; else empty
   };
-  /// Runs `total` as such a graph, passes each contraction to `visit`, and returns the same as `results`.
+  /// Runs `total` as such a graph, passes each contraction to `visit`, and returns the same as `results`. Where memory
+  /// is wanting for all, several such graphs return some of them each.
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
   std::int64_t parameters() const { return model_.parameters().count(); }
@@ -67,6 +68,8 @@ class NetWork {
   /// The net's input.
   Tensor images_of(const Inputs& in) const;
   Outputs outputs_of(const Passes& passes) const;
+  /// Runs the graph that returns at most so many contractions from the first on, by probed_name; lists all.
+  Outputs run_probed(std::size_t first, std::size_t most, std::vector<Contraction>& contractions);
   Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;
 
   Backend& backend_;

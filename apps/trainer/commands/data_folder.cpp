@@ -183,4 +183,12 @@ std::vector<std::string> with_data(const fs::path& file, fs::path folder, std::v
   return all;
 }
 
+std::vector<std::string> with_source(const TrainConfig& own, std::vector<std::string> assignments) {
+  const fs::path source = take_source(assignments);
+  if (source.empty()) return assignments;
+  std::vector<std::string> all = data_assignments(own, source);
+  all.insert(all.end(), assignments.begin(), assignments.end());
+  return all;
+}
+
 }  // namespace nixie

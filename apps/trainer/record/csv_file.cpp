@@ -42,7 +42,8 @@ std::vector<std::string> kept_rows(const FilePlace& place, const std::string& he
 
 }  // namespace
 
-CsvFile::CsvFile(const FilePlace& place, const std::string& header, std::int64_t step, std::int64_t most_bytes) {
+CsvFile::CsvFile(const FilePlace& place, const std::string& header, std::int64_t step, std::int64_t most_bytes)
+    : place_(place) {
   std::string text = header + "\n";
   count(header);
   for (const std::string& row : kept_rows(place, header, step)) {
@@ -60,6 +61,16 @@ void CsvFile::append(const std::string& row) {
   file_->append(row + "\n");
   count(row);
   last_row_ = row;
+}
+
+std::optional<std::uint64_t> CsvFile::checksum_of(std::int64_t bytes) const {
+  if (bytes == bytes_) return checksum();
+  std::istringstream file(read_text(place_, Fault::storage, kAdvice));
+  Fingerprint print;
+  std::int64_t at = 0;
+  for (std::string line; at < bytes && std::getline(file, line); at += static_cast<std::int64_t>(line.size()) + 1)
+    print.add(line);
+  return at == bytes ? std::optional(print.value()) : std::nullopt;
 }
 
 void CsvFile::count(const std::string& line) {

@@ -35,10 +35,13 @@ class CsvFile {
   const std::string& last_row() const { return last_row_; }
   /// Of the header and all rows: the same for equal tables, however many processes wrote them.
   std::uint64_t checksum() const { return print_.value(); }
+  /// The same of its first lines, where they are of so many bytes. Throws Fault::storage.
+  std::optional<std::uint64_t> checksum_of(std::int64_t bytes) const;
 
  private:
   void count(const std::string& line);
 
+  FilePlace place_;
   std::string last_row_;
   Fingerprint print_;
   std::int64_t bytes_ = 0;

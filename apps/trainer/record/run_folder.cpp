@@ -129,8 +129,9 @@ std::vector<FilePlace> kept_checkpoints(const Folder& folder) {
 }
 
 std::vector<FilePlace> run_checkpoints(const Folder& folder) {
-  std::vector<FilePlace> files = {{folder, "last.h5"}, {folder, kScheduledCheckpoint}, {folder, "best.h5"}};
+  std::vector<FilePlace> files = {{folder, "last.h5"}, {folder, kScheduledCheckpoint}};
   std::ranges::move(kept_checkpoints(folder), std::back_inserter(files));
+  files.emplace_back(folder, "best.h5");  // those kept are of the last evaluations
   return files;
 }
 

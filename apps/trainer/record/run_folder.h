@@ -32,7 +32,7 @@ void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t coun
 /// The files `step-N.h5` of a run, the newest first.
 std::vector<FilePlace> kept_checkpoints(const Folder& folder);
 /// The checkpoints that a run may have, in the order in which a resume tries them: the last, the last scheduled one,
-/// the best, those kept.
+/// those kept, the best.
 std::vector<FilePlace> run_checkpoints(const Folder& folder);
 
 /// Keeps a run folder to itself for as long as it lives, also against other programs: two writers would double rows. A

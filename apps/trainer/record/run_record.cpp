@@ -118,6 +118,12 @@ void RunRecord::append(const char* split, const Figures& figures, std::vector<Sc
 
 std::string RunRecord::metrics_checksum() const { return fmt::format("{:016x}", metrics_.checksum()); }
 
+bool RunRecord::began_with(std::int64_t bytes, const std::string& checksum) const {
+  if (bytes < 0) return true;
+  const std::optional<std::uint64_t> found = metrics_.checksum_of(bytes);
+  return found && (checksum.empty() || checksum == fmt::format("{:016x}", *found));
+}
+
 void RunRecord::sync() {
   metrics_.sync();
   timing_.sync();

@@ -39,6 +39,9 @@ class RunRecord {
   std::int64_t metrics_bytes() const { return metrics_.bytes(); }
   /// Of all that metrics.csv holds, as a checkpoint keeps it.
   std::string metrics_checksum() const;
+  /// Whether metrics.csv began with what a checkpoint counted: so many bytes (-1: not known) of this checksum ("": not
+  /// known). Throws Fault::storage.
+  bool began_with(std::int64_t bytes, const std::string& checksum) const;
   /// How many rows of timing.csv had no seconds at the start: its next rows go on from the last that had.
   std::int64_t senseless() const { return senseless_; }
   /// How many rows of training metrics.csv had at the start for which timing.csv had none.

@@ -1,0 +1,82 @@
+// The benchmark's nets: FLOP and parameters of published ones, and the layers that peers are told.
+#include <gmock/gmock.h>
+
+#include "nixie/apps/benchmark/commands/nets_command.h"
+#include "nixie/apps/benchmark/subjects/peer_request.h"
+#include "nixie/backends/registry.h"
+#include "nixie/models/registry.h"
+
+namespace nixie::benchmark {
+namespace {
+
+// Forward and executed backward GFLOP as convnet-benchmarks' and nervanagpu's tables give them.
+TEST(BenchmarkNets, HaveThePublishedFlop) {
+  const auto backend = make_backend("null");
+  const std::map<std::string, std::pair<double, double>> kPublished = {{"alexnet", {182.832, 347.67}},
+                                                                       {"overfeat", {717.159, 1406.34}},
+                                                                       {"vgg_a", {973.964, 1936.83}},
+                                                                       {"googlenet", {405.164, 780.12}}};
+  for (const Net& net : conv_nets(false)) {
+    const auto published = kPublished.find(net.name);
+    if (published == kPublished.end()) continue;
+    const FlopCount flop = count_flop(contractions_of_net(net, net.batch));
+    EXPECT_NEAR(flop.fprop / 1e9, published->second.first, 1e-3) << net.name;
+    EXPECT_NEAR((flop.executed - flop.fprop) / 1e9, published->second.second, 1e-2) << net.name;
+    EXPECT_EQ(flop.counted(), 3 * flop.fprop);
+  }
+  const std::map<std::string, double> kNervana = {{"alexnet", 178.277}, {"overfeat", 716.09}, {"vgg_a", 969.60}};
+  const std::map<std::string, double> kWithBiases = {{"alexnet", 61.10}, {"overfeat", 145.92}, {"vgg_a", 132.86}};
+  for (const Net& net : conv_nets(true)) {
+    const auto published = kNervana.find(net.name);
+    if (published == kNervana.end()) continue;
+    EXPECT_NEAR(count_flop(contractions_of_net(net, net.batch)).fprop / 1e9, published->second, 1e-2) << net.name;
+  }
+  for (const Net& net : conv_nets(false)) {
+    const auto count = kWithBiases.find(net.name);
+    if (count == kWithBiases.end()) continue;
+    const NetWork work(*backend, net, 1, precision_named("fp32"));
+    EXPECT_NEAR(static_cast<double>(work.parameters()) / 1e6, count->second, 0.01) << net.name;
+  }
+}
+
+// What torchvision says of its nets: thousand million multiplications for an image, and parameters.
+TEST(BenchmarkNets, HaveTorchvisionsFlopAndParameters) {
+  const std::map<std::string, std::pair<double, std::int64_t>> kPublished = {
+      {"resnet18", {1.814, 11689512}},     {"resnet50", {4.089, 25557032}},    {"mobilenet_v2", {0.301, 3504872}},
+      {"googlenet_bn", {1.498, 6624904}},  {"vgg16", {15.470, 138357544}},     {"densenet121", {2.834, 7978856}},
+      {"inception_v3", {5.713, 23834568}}, {"mobilenet_v1", {0.569, 4231976}},  // Howard et al. 2017
+  };
+  std::size_t found = 0;
+  for (const Net& net : conv_nets(false)) {
+    const auto published = kPublished.find(net.name);
+    if (published == kPublished.end()) continue;
+    ++found;
+    EXPECT_NEAR(count_flop(contractions_of_net(net, 1)).fprop / 2e9, published->second.first, 6e-4) << net.name;
+    EXPECT_EQ(peer_request(net, "fp16", 1)["parameters"], published->second.second) << net.name;
+  }
+  EXPECT_EQ(found, kPublished.size());
+}
+
+TEST(BenchmarkNets, Cifar10IsTheConfigurationsNet) {
+  const Net found = config_net(load_config(NIXIE_SOURCE_DIR "/configs/cifar10.yaml"), "cifar10");
+  for (const Net& net : conv_nets(false)) {
+    if (net.name != "cifar10") continue;
+    EXPECT_EQ(net.model.layers().text(), found.model.layers().text());
+    EXPECT_EQ(net.sample, found.sample);
+    EXPECT_EQ(net.classes, found.classes);
+  }
+}
+
+TEST(BenchmarkNets, APeerIsToldEveryFieldOfEveryLayer) {
+  const Sequential layers{Conv2d{.out = 4, .kernel = {1, 7}, .bias = false},
+                          {"b", ConcatBranches{.branches = {Identity{}, {"", Sequential{Relu{}}}}}}};
+  const nlohmann::json found = layers_json(layers);
+  EXPECT_EQ(found[0]["conv2d"]["out"], 4);
+  EXPECT_EQ(found[0]["conv2d"]["kernel"], nlohmann::json::parse("[1, 7]"));
+  EXPECT_EQ(found[0]["conv2d"]["bias"], false);
+  EXPECT_EQ(found[1]["name"], "b");
+  EXPECT_EQ(found[1]["concat"]["branches"][1]["sequential"][0]["relu"]["slope"], 0);
+}
+
+}  // namespace
+}  // namespace nixie::benchmark
