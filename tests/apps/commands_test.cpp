@@ -127,7 +127,7 @@ TEST_F(Commands, SayWhatIsWrong) {
       {"checkpoint mend x.h5", 2, "inspect"},
       {"checkpoint inspect " + path("net.yaml"), 6, "net.yaml"},
       {"evaluate", 2, "evaluate"},
-      {"--data " + path("colours"), 2, "need --config"},
+      {"--data " + path("colours"), 2, "needs --config"},
   };
   for (const auto& each : kCases) {
     const Ran ran = trainer(each.arguments);
