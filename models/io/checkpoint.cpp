@@ -331,8 +331,8 @@ void save_checkpoint(const Checkpoint& checkpoint, const FilePlace& place) {
   } catch (const Error& error) {
     const bool is_refused = error.fault() != Fault::checkpoint;  // by the system, so it may be whole
     fail(Fault::storage, path,
-         is_refused ? " was written, but cannot be checked: " : " does not read back as it was written: ", error.what(),
-         "; what stood there is untouched");
+         is_refused ? ": what was written cannot be checked: " : ": what was written does not read back: ",
+         error.what(), "; what stood there is untouched");
   }
   file.publish();
 }

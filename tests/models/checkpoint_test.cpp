@@ -257,7 +257,7 @@ TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   const std::string line = error_of(Fault::storage, [&] { save_checkpoint({}, file()); });
   ::setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_EQ(line, file().string() +
-                      " was written, but cannot be checked: the new file cannot be opened: Too many open files; close "
+                      ": what was written cannot be checked: the new file cannot be opened: Too many open files; close "
                       "other files, or raise `ulimit -n`; what stood there is untouched");
   EXPECT_EQ(bytes_of(file()), before);
 }
