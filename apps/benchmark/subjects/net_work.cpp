@@ -210,7 +210,8 @@ Outputs NetWork::run_probed(std::size_t first, std::size_t most, std::vector<Con
 Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
   Outputs outputs;
   std::size_t first = 0, most = std::numeric_limits<std::size_t>::max();  // of contractions in one run
-  for (std::vector<Contraction> contractions; first == 0 || first < contractions.size();) {
+  std::vector<Contraction> contractions;
+  do {
     try {
       outputs = run_probed(first, most, contractions);
     } catch (const Error& error) {  // what does not fit beside each other is returned by several runs
@@ -231,8 +232,7 @@ Outputs NetWork::probe(const std::function<void(const Probed&)>& visit) {
         probed.bias_grad = bias->second.array();
       visit(probed);
     }
-    if (contractions.empty()) break;
-  }
+  } while (first < contractions.size());
   return outputs;
 }
 
