@@ -73,8 +73,9 @@ NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Ba
 }
 
 void Trainer::go_back(std::int64_t below) {
+  const std::vector<std::int64_t> returns = state_.returns;  // a checkpoint has those before it
   if (!load_good(below)) start_again();
-  state_.returns = returns_;
+  state_.returns = returns;
   train_step_.set(state_);
 }
 
@@ -126,7 +127,7 @@ void Trainer::start_again() {
   copy(model.parameters(), model_.parameters());
   copy(optimizer.state(), optimizer_.state());
   if (averages_) averages_->restart();
-  state_ = {.steps_per_epoch = steps_per_epoch_};
+  state_ = {.steps_per_epoch = steps_per_epoch_, .returns = state_.returns};
   evaluation_.reset();
   if (!config_.init_from.empty()) initialize();
 }
@@ -189,8 +190,8 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
 
 void Trainer::roll_back(const Error& error) {
   if (error.fault() != Fault::non_finite || !rolls_back()) throw;  // what is being handled, whole
-  if (std::ssize(returns_) == kMostRollBacks)
-    throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), returns_.size()));
+  if (std::ssize(state_.returns) == kMostRollBacks)
+    throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), kMostRollBacks));
   const std::string what = error.what(), short_what = what.substr(0, what.find(" (the last good"));
   saver_.wait();
   try {
@@ -200,12 +201,11 @@ void Trainer::roll_back(const Error& error) {
   }
   past_ = state_.step;  // the next time further back, unless a checkpoint comes in between
   keep_best_score();
-  returns_.push_back(state_.step);
-  state_.returns = returns_;
+  state_.returns.push_back(state_.step);
   train_step_.set(state_);
   save_where_it_went_back();
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
-                             short_what, returns_.size(), kMostRollBacks, state_.step, state_.rate_factor()));
+                             short_what, state_.returns.size(), kMostRollBacks, state_.step, state_.rate_factor()));
 }
 
 }  // namespace nixie

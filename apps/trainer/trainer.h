@@ -243,7 +243,6 @@ class Trainer {
   std::optional<FilePlace> begins_with_;  // the checkpoint that the run went on from
   std::vector<FilePlace> good_;           // where there may be one to go back to
   std::vector<std::string> changes_;      // parts of the configuration that may differ from the checkpoint's
-  std::vector<std::int64_t> returns_;     // the steps that the run went back to
   std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
   std::optional<Evaluation> evaluation_;  // of the present weights
   std::optional<RunLock> lock_;

@@ -83,7 +83,6 @@ void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target) {
   restore(loaded.checkpoint, target);
   loaded.checkpoint = {};  // its memory is for the best one
   is_resumed_ = true;
-  returns_ = state_.returns;
   past_ = state_.went_back_to < 0 ? kNever : state_.went_back_to;
   good_ = {loaded.file};
   begins_with_ = loaded.file;
