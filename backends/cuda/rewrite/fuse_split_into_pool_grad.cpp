@@ -1,7 +1,7 @@
 // Fuses the fp16 split into max-pool backward, if only f32 convolutions read the gradient.
 //
 // A pooling's gradient is as large as the images, and each of its elements sums a few elements of the smaller, pooled
-// gradient, at most as many as windows overlap. So the pooled gradient bounds the scale and sums to the bias
+// gradient, at most as many as windows overlap. So the pooled gradient bounds the scales and sums to the bias
 // gradient.
 #include <algorithm>
 

@@ -63,19 +63,18 @@ class Preparation {
   // One plane is an ordinary convolution or product of halves, which any backend runs; two of them, or rows, are not.
   void split_operands(Grouping::Group& group, const ConvProblem& conv) {
     std::vector<Kernel> added;
-    const Planes first = splitter_.planes_of(group.members[0], 0, conv, added),
-                 second = splitter_.planes_of(group.members[0], 1, conv, added);
+    const auto [planes, inverses] = splitter_.split(group.members[0], conv, added);
     for (Kernel& kernel : added) add(std::move(kernel));
     Kernel kernel = group.members[0];
-    kernel.head->operands = {first.high, second.high};
+    kernel.head->operands = {planes[0].high, planes[1].high};
     if (conv.by_rows) {
       auto& op = std::get<Conv>(kernel.head->op);
       op.stride[1] = 1, op.pad[1] = 0;
     }
-    unscale_head(kernel, first, second);
+    scale_head(kernel, inverses);
     runs(group, kernel);
     for (Choice& choice : group.by->choices)
-      if (first.low) choice.low_planes = {*first.low, *second.low};
+      if (planes[0].low) choice.low_planes = {*planes[0].low, *planes[1].low};
     if (conv.planes == 1 && !conv.by_rows) group.members[0] = kernel;
   }
 

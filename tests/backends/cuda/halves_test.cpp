@@ -105,32 +105,140 @@ double relative_error(const Array& found, const Array& expected) {
   return std::sqrt(error / size);
 }
 
-// high + low / 2^11 is the value times the scale to 22 bits, or, far below the largest, to a constant part of that.
+// The scales of images, which are the first that lowering adds.
+int scales_of_images(const Plan& plan) {
+  const auto scales = std::ranges::find(plan.slots, "scales to halves", &Slot::name);
+  EXPECT_NE(scales, plan.slots.end());
+  return static_cast<int>(scales - plan.slots.begin());
+}
+
+// high + low / 2^11 is the value times its channel's scale to 22 bits, or, far below the largest, to a constant part of
+// that.
 TEST(CudaHalves, TwoPlanesHoldTheValue) {
+  constexpr std::size_t kChannels = 8;
   for (double size : {1.0, 1e-30, 1e20})
     for (double spread : {0.0, 2.0, 6.0}) {
       const Layer layer{
-          .n = 2, .c = 8, .h = 6, .w = 5, .k = 16, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
+          .n = 2, .c = kChannels, .h = 6, .w = 5, .k = 16, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
       const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
       ASSERT_EQ(product.low_planes.size(), 2u);
       const std::vector<Array> inputs = draw_inputs(plan, spread, size);
-      const std::vector<Array> found =
-          run(plan, inputs,
-              {product.kernel.head->operands[0].slot, product.low_planes[0].slot, product.kernel.loads[0].slot});
+      const std::vector<Array> found = run(
+          plan, inputs, {product.kernel.head->operands[0].slot, product.low_planes[0].slot, scales_of_images(plan)});
       const auto x = inputs[0].to_vector<double>(), high = found[0].to_vector<double>(),
                  low = found[1].to_vector<double>(), scale = found[2].to_vector<double>();
-      int exponent = 0;
-      EXPECT_EQ(std::frexp(scale[0], &exponent), 0.5) << "a scale is a power of two";
-      EXPECT_EQ(scale[0] * scale[1], 1.0);
-      double largest = 0;
-      for (double v : x) largest = std::max(largest, std::abs(v));
-      EXPECT_LT(largest * scale[0], 40000);
-      EXPECT_GE(largest * scale[0], 8000);
+      std::vector<double> largest(kChannels);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        largest[i % kChannels] = std::max(largest[i % kChannels], std::abs(x[i]));
+      for (std::size_t c = 0; c < kChannels; ++c) {
+        int exponent = 0;
+        EXPECT_EQ(std::frexp(scale[c], &exponent), 0.5) << "a scale is a power of two";
+        EXPECT_EQ(scale[c] * scale[kChannels + c], 1.0);
+        EXPECT_LT(largest[c] * scale[c], 40000);
+        EXPECT_GE(largest[c] * scale[c], 8000);
+      }
       ASSERT_EQ(x.size(), high.size());
       for (std::size_t i = 0; i < x.size(); ++i)
-        ASSERT_NEAR((high[i] + low[i] / 2048) * scale[1], x[i], 0x1p-22 * std::abs(x[i]) + 0x1p-48 * largest)
+        ASSERT_NEAR((high[i] + low[i] / 2048) * scale[kChannels + i % kChannels], x[i],
+                    0x1p-22 * std::abs(x[i]) + 0x1p-48 * largest[i % kChannels])
             << "spread " << spread << ", size " << size << ", element " << i;
     }
+}
+
+// Numbers whose channels and images or filters have scales of their own, each from 2^-30 to 2^30; channels-last.
+Array channels_of_any_scale(const Slot& slot, unsigned seed, bool by_first) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  const auto scales = [&](std::int64_t count) {
+    std::vector<double> made(static_cast<std::size_t>(count));
+    for (double& scale : made) scale = std::ldexp(1.0, static_cast<int>(random() % 61) - 30);
+    return made;
+  };
+  const std::vector<double> first = scales(slot.shape[0]), channel = scales(slot.shape[1]);
+  Array array(slot.dtype, slot.shape);
+  std::size_t i = 0;
+  const std::size_t channels = channel.size(), of_first = static_cast<std::size_t>(slot.shape.size()) / first.size();
+  for (float& x : array.data<float>()) {
+    x = static_cast<float>(normal(random) * channel[i % channels] * (by_first ? first[i / of_first] : 1.0));
+    ++i;
+  }
+  return array;
+}
+
+// What an access loads at a position.
+double loaded(const Access& access, const std::vector<double>& values, const Shape& domain, std::int64_t position) {
+  std::int64_t place = access.offset;
+  for (int axis = domain.rank() - 1; axis >= 0; position /= domain[axis], --axis)
+    place += position % domain[axis] * access.strides[static_cast<std::size_t>(axis)];
+  return values[static_cast<std::size_t>(place)];
+}
+
+// Whatever the scales of channels, results are as exact as sums of 20 bits: of each role, in groups, too.
+TEST(CudaHalves, ChannelsOfAnyScaleKeepTheirDigits) {
+  for (const int groups : {1, 2}) {
+    Layer layer{.n = 2,
+                .c = 32,
+                .h = 6,
+                .w = 5,
+                .k = 64,
+                .r = 3,
+                .s = 3,
+                .pad = {1, 1},
+                .dtype = Dtype::f32,
+                .math = Math::fp32,
+                .groups = groups};
+    if (groups > 1) layer.c = 128, layer.k = 128;
+    Layer exact = layer;
+    exact.dtype = Dtype::f64, exact.math = Math::ieee;
+    const auto drafts = [](const Layer& of) {
+      return std::vector{hopper_plans::forward("output", of, hopper_plans::Forward::plain),
+                         hopper_plans::input_grad("input_grad", of, false),
+                         hopper_plans::filter_grad("filter_grad", of, hopper_plans::Gradient::stored)};
+    };
+    const std::vector<cuda_plans::Draft> halves = drafts(layer);
+    std::vector<cuda_plans::Draft> sums = drafts(exact);
+    for (std::size_t role = 0; role < sums.size(); ++role) {
+      cuda_plans::Draft& sum = sums[role];
+      sum.plan.kernels[0].head->dtype = Dtype::f64, sum.plan.kernels[0].stages[0].body[0].type = Dtype::f64;
+      for (int slot : sum.outputs) sum.plan.slots[static_cast<std::size_t>(slot)].dtype = Dtype::f64;
+      const auto [product, plan] = lowered(halves[role]);
+      ASSERT_EQ(product.low_planes.size(), 2u) << sum.name;
+      std::vector<Array> inputs;
+      for (int i : {0, 1})
+        inputs.push_back(
+            channels_of_any_scale(plan.slots[static_cast<std::size_t>(plan.externals[static_cast<std::size_t>(i)])],
+                                  5u + static_cast<unsigned>(i), i == 1 && role < 2));
+      std::vector<int> wanted{product.kernel.head->operands[0].slot, product.kernel.head->operands[1].slot,
+                              product.low_planes[0].slot, product.low_planes[1].slot};
+      for (const Access& access : product.kernel.loads) wanted.push_back(access.slot);
+      const std::vector<Array> found = run(plan, inputs, wanted);
+      const auto sum_of = [&](const auto& element) {
+        std::vector<Array> operands;
+        for (std::size_t i : {0u, 1u}) {
+          operands.emplace_back(Dtype::f64, inputs[i].shape());
+          for (std::size_t j = 0; double& x : operands.back().data<double>()) x = element(i, j++);
+        }
+        return run(sum.plan, operands, sum.outputs)[0].to_vector<double>();
+      };
+      std::vector<std::vector<double>> values, given{inputs[0].to_vector<double>(), inputs[1].to_vector<double>()};
+      for (const Array& array : found) values.push_back(array.to_vector<double>());
+      const auto scaled = sum_of([&](std::size_t i, std::size_t j) { return values[i][j] + values[i + 2][j] / 2048; }),
+                 expected = sum_of([&](std::size_t i, std::size_t j) { return given[i][j]; }),
+                 sizes = sum_of([&](std::size_t i, std::size_t j) { return std::abs(given[i][j]); });
+      const Shape& domain = sum.plan.kernels[0].domain;
+      const Strides& memory = sum.plan.kernels[0].stores[0].strides;
+      for (std::int64_t position = 0; position < domain.size(); ++position) {
+        double inverse = 1;
+        for (std::size_t i = 0; i < product.kernel.loads.size(); ++i)
+          inverse *= loaded(product.kernel.loads[i], values[4 + i], domain, position);
+        const auto at_position = [&](const std::vector<double>& v) {
+          return loaded({.strides = memory}, v, domain, position);
+        };
+        ASSERT_NEAR(at_position(scaled) * inverse, at_position(expected), 0x1p-20 * at_position(sizes))
+            << sum.name << " in " << groups << " groups, position " << position;
+      }
+    }
+  }
 }
 
 // What is not finite gives what is not finite, and leaves the scale alone; nothing but zeros stays so.
@@ -142,12 +250,12 @@ TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
   inputs[0].data<float>()[9] = std::numeric_limits<float>::quiet_NaN();
   for (float& w : inputs[1].data<float>()) w = 0;
   const std::vector<Operand>&high_planes = product.kernel.head->operands, &low_planes = product.low_planes;
-  const std::vector<Array> found = run(
-      plan, inputs,
-      {high_planes[0].slot, low_planes[0].slot, high_planes[1].slot, low_planes[1].slot, product.kernel.loads[0].slot});
+  const std::vector<Array> found =
+      run(plan, inputs,
+          {high_planes[0].slot, low_planes[0].slot, high_planes[1].slot, low_planes[1].slot, scales_of_images(plan)});
   const auto high = found[0].to_vector<double>(), low = found[1].to_vector<double>();
   for (std::size_t i = 0; i < high.size(); ++i) EXPECT_EQ(std::isfinite(high[i] + low[i]), i != 5 && i != 9) << i;
-  EXPECT_TRUE(std::isfinite(found[4].to_vector<double>()[0]));
+  for (double scale : found[4].to_vector<double>()) EXPECT_TRUE(std::isfinite(scale));
   for (int plane : {2, 3})
     for (double w : found[static_cast<std::size_t>(plane)].to_vector<double>()) EXPECT_EQ(w, 0);
 }
@@ -169,12 +277,12 @@ TEST(CudaHalves, PackRowsOfAFirstLayer) {
   const std::vector<Array> inputs = draw_inputs(plan, 0, 1);
   const Operand &x = product.kernel.head->operands[0], &w = product.kernel.head->operands[1];
   const std::vector<Array> found =
-      run(plan, inputs, {x.slot, w.slot, product.kernel.loads[0].slot, product.kernel.loads[1].slot});
+      run(plan, inputs, {x.slot, w.slot, scales_of_images(plan), product.kernel.loads[0].slot});
   EXPECT_EQ(x.shape, (Shape{2, 32, 9, layer.y()[3]}));
   EXPECT_EQ(w.shape, (Shape{16, 32, 5, 1}));
   const auto images = inputs[0].to_vector<double>(), filters = inputs[1].to_vector<double>(),  // channels last
       packed_x = found[0].to_vector<double>(), packed_w = found[1].to_vector<double>();
-  const double one_x = found[2].to_vector<double>()[1], one_w = found[3].to_vector<double>()[1];
+  const auto of_x = found[2].to_vector<double>(), of_w = found[3].to_vector<double>();  // 3 scales, 16, their inverses
   std::size_t i = 0;
   for (int n = 0; n < 2; ++n)
     for (int h = 0; h < 9; ++h)
@@ -183,12 +291,15 @@ TEST(CudaHalves, PackRowsOfAFirstLayer) {
           const int s = channel / 3, c = channel % 3, column = q * 3 + s - 2;
           const bool inside = s < 7 && column >= 0 && column < 11;
           const double expected = inside ? images[static_cast<std::size_t>(((n * 9 + h) * 11 + column) * 3 + c)] : 0;
-          ASSERT_NEAR(packed_x[i] * one_x, expected, 0x1p-11 * std::abs(expected) + 1e-9) << n << h << q << channel;
+          ASSERT_NEAR(packed_x[i] * of_x[static_cast<std::size_t>(3 + c)], expected,
+                      0x1p-11 * std::abs(expected) + 1e-9)
+              << n << h << q << channel;
         }
   for (i = 0; i < packed_w.size(); ++i) {
     const std::size_t row = i / 32, channel = i % 32;
     const double expected = channel < 21 ? filters[row * 21 + channel] : 0;
-    ASSERT_NEAR(packed_w[i] * one_w, expected, 0x1p-11 * std::abs(expected) + 1e-9) << i;
+    const double one = of_w[16 + i / (5 * 32)] * of_x[channel % 3];  // filters take up the inverse of x's scale
+    ASSERT_NEAR(packed_w[i] * one, expected, 0x1p-11 * std::abs(expected) + 1e-9) << i;
   }
 }
 
@@ -230,7 +341,7 @@ TEST(CudaHalves, AreSharedByAMatrixAndItsTranspose) {
   };
   product(rows(x), columns(w)), product(rows(dy), rows(w)), product(columns(dy), rows(x));
   const Plan whole = lowered_plan(draft), plan = of_planes(whole);
-  EXPECT_EQ(whole.kernels.size(), 3u + 3 * 2u) << "a scale and planes of each";
+  EXPECT_EQ(whole.kernels.size(), 3u + 4 * 2u) << "scales and planes of x and dy, and of w with those of each";
   const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 100);
   const std::vector<Array> found = run(plan, inputs, draft.outputs), expected = run(draft.plan, inputs, draft.outputs);
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LT(relative_error(found[i], expected[i]), 0x1p-10) << i;

@@ -62,8 +62,8 @@ inline void add_multiply_add_cases(std::vector<Case>& all) {
   add_float("filter_grad_rows_11x11", filter_grad, {3, 3, 131, 127, 96, 11, 11, {4, 4}, {2, 2}}, Gradient::updated);
 }
 
-/// f32 layers in halves: a scale and a copy to halves of both operands, and of row-packed images one more, with
-/// their padding.
+/// f32 layers in halves: scales and a copy to halves of both operands; one more of row-packed images, with their
+/// padding, and of row-packed filters; in groups, a filter gradient's scales of channels are repeated for each filter.
 inline void add_half_plane_cases(std::vector<Case>& all) {
   for (Math math : {Math::tf32, Math::fp32}) {
     // Apart from halves, layers under fp32 run multiply-adds, whose operands are packed as well.
@@ -82,13 +82,13 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
           Forward::bias_relu, 4 - apart);
     add32("forward_unfolded_c12", 1, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 6);
-    add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 5);
-    add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 5);
+    add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 6);
+    add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 6);
     Layer grouped{4, 96, 14, 15, 192, 3, 3, {1, 1}, {1, 1}};
     grouped.groups = 3;
     add32("forward_groups", 1, forward, grouped, Forward::residual);
     add32("input_grad_groups", 1, input_grad, grouped, true);
-    add32("filter_grad_groups", 1, filter_grad, grouped, Gradient::updated);
+    add32("filter_grad_groups", 1, filter_grad, grouped, Gradient::updated, 5);
     add32("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
     add32("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}}, true);
     add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
@@ -104,9 +104,9 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
     add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
     const bool rows = math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient stands alone
-    add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 5 : 4);
+    add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 6 : 4);
     add32("filter_grad_stride_4", 1, filter_grad, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Gradient::updated, 5);
-    add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 5 : 4);
+    add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 6 : 4);
     add32("filter_grad_3x3", 1, filter_grad, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias, 5);
   }
 
