@@ -12,6 +12,7 @@
 #include "nixie/apps/benchmark/commands/gemm_command.h"
 #include "nixie/apps/benchmark/commands/layers_command.h"
 #include "nixie/apps/benchmark/commands/nets_command.h"
+#include "nixie/apps/benchmark/commands/numerics_command.h"
 #include "nixie/apps/benchmark/commands/scaling_command.h"
 #include "nixie/apps/benchmark/commands/show_command.h"
 #include "nixie/apps/benchmark/commands/steps.h"
@@ -185,6 +186,17 @@ void add_data(CLI::App& app, DataCommand& command, std::function<void()>& chosen
   data->callback([&] { chosen = [&] { run_data(command); }; });
 }
 
+void add_numerics(CLI::App& app, NumericsCommand& command, std::function<void()>& chosen) {
+  CLI::App* numerics =
+      app.add_subcommand("numerics", "the error of products of f32 over distributions of operands, beside f64");
+  add_names(*numerics, "--precision", command.precisions, {"ieee", "fp32", "tf32"},
+            "by default all on a GPU, fp32 on a CPU");
+  add_machine(*numerics, command);
+  add_output(*numerics, "--json", command.json, "a .json file that the table is written to as well", ".json");
+  add_output(*numerics, "--csv", command.csv, "the same as comma-separated values, .csv", ".csv");
+  numerics->callback([&] { chosen = [&] { run_numerics(command); }; });
+}
+
 void add_scaling(CLI::App& app, ScalingCommand& command, std::function<void()>& chosen) {
   CLI::App* scaling = app.add_subcommand("scaling", "the cost of a net over its batch, depth and image size");
   add_names(*scaling, "--precision", command.precisions, precision_names(), "fp16 on a GPU, fp32 on a CPU by default");
@@ -244,6 +256,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   LayersCommand layers;
   SweepCommand sweep;
   DataCommand data;
+  NumericsCommand numerics;
   ScalingCommand scaling;
   TuneCommand tune;
   ShowCommand show;
@@ -257,6 +270,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   add_layers(app, layers, chosen);
   add_sweep(app, sweep, chosen);
   add_data(app, data, chosen);
+  add_numerics(app, numerics, chosen);
   add_scaling(app, scaling, chosen);
   add_steps(app, steps, chosen);
   add_tune(app, tune, chosen);

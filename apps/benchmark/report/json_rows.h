@@ -8,6 +8,7 @@
 #include "nixie/apps/benchmark/commands/gemm_command.h"
 #include "nixie/apps/benchmark/commands/layers_command.h"
 #include "nixie/apps/benchmark/commands/nets_command.h"
+#include "nixie/apps/benchmark/commands/numerics_command.h"
 
 namespace nixie {
 
@@ -32,6 +33,14 @@ inline void to_json(nlohmann::json& json, const PeerTiming& peer) {
 
 inline void to_json(nlohmann::json& json, const RoleError& error) {
   json = {{"error", error.error}, {"share", error.share}, {"layer", error.layer}, {"contractions", error.contractions}};
+}
+
+inline void to_json(nlohmann::json& json, const NumericsRow& row) {
+  json = {{"precision", row.precision},
+          {"distribution", row.distribution},
+          {"largest", row.largest},
+          {"where", row.where},
+          {"median", row.median}};
 }
 
 inline void to_json(nlohmann::json& json, const NetCheck& check) {
