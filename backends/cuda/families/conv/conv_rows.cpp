@@ -87,7 +87,7 @@ class ConvRows final : public Family {
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     return match_forward(plan, kernel, chip, limits);
   }
-  // Faster than its competitors wherever it fits (docs/performance-log.md).
+  // Faster than its competitors wherever it fits.
   std::vector<Algorithm> algorithms(const Plan&, const Choice& choice, const Chip& chip) const override {
     const ConvProblem& conv = problem_of(choice);
     const auto tiles = static_cast<double>(forward_tiles(conv, chip).front().clocks);

@@ -21,7 +21,7 @@
 // Limits   as im2col TMA; K a multiple of 4, and C where it is not the forward pass; one group; input gradient only for
 //          stride 1.
 //
-// Measured on an H200 (docs/performance-log.md), TFLOP/s of the 66.9 at 1.98 GHz: forward 45 to 47, input gradient 41
+// Measured on an H200, TFLOP/s of the 66.9 at 1.98 GHz: forward 45 to 47, input gradient 41
 // to 44, filter gradient 46 to 51. Shared memory is half busy, L2 and memory idle; the rest is lost to multiply-adds
 // whose registers are in the same bank.
 // What each idea gained: products in back-and-forth order, so that consecutive ones share an operand, and two chunks

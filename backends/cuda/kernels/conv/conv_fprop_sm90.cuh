@@ -25,7 +25,7 @@
 //          the first term starts from zero in every stage and is added in f32 with rounding; the other two are small
 //          enough to accumulate over all stages.
 //
-// Measured: docs/performance-log.md. What each idea gained: three consumers of 64 x 128 have better tile counts
+// What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
 //
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;

@@ -18,7 +18,7 @@
 //          needs.
 // Limits   stride and dilation 1, one group, C and K multiples of 8. Pays off if patches tile the images.
 //
-// Measured on an H200 (docs/performance-log.md), in us, conv_fprop against this kernel: VGG conv2 forward 226 and its
+// Measured on an H200, in us, conv_fprop against this kernel: VGG conv2 forward 226 and its
 // pooling 70 against 158 for both; its input gradient 270 against 180 (0.88 of the matrix rate); conv4 forward 303 and
 // pooling 37 against 276; conv3 to conv6 2 to 7 % faster, as patches halve the traffic from L2. If tiles do not fill
 // the

@@ -15,7 +15,7 @@
 //          generated Body runs.
 // Limits   stride and dilation 1, padding below the window; C a multiple of CONV_GROUP, K of 8; one group.
 //
-// Measured on an H200 (docs/performance-log.md), 5x5: AlexNet conv2 (64 channels) 127 -> 92 us; Overfeat conv2 (96)
+// Measured on an H200, 5x5: AlexNet conv2 (64 channels) 127 -> 92 us; Overfeat conv2 (96)
 // 220 -> 163 us, where the 24 columns of dy are also fewer than dx's 28. 3x3 (VGG conv2) gained nothing, 288 us against
 // 275: a tile has six stages there, too few to hide the epilogue.
 //

@@ -11,7 +11,7 @@
 //          filter (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
 // Limits   channels of the result a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the stride.
 //
-// Measured: docs/performance-log.md. What each idea gained on MobileNet's 112x112x32: pieces as words 78 -> 68 us, rows
+// What each idea gained on MobileNet's 112x112x32: pieces as words 78 -> 68 us, rows
 // through shared memory 67 -> 57 us (0.85 of the copy rate).
 //
 // Storage  the type of images and filters, defined before this file.

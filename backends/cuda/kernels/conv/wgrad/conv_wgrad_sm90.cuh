@@ -25,7 +25,7 @@
 //          filters of all groups.
 // Limits   those of im2col TMA; C a multiple of 8, and so is K of all groups together.
 //
-// Measured on an H200 (docs/performance-log.md), reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
+// Measured on an H200, reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
 // of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts cost most. The bias gradient costs 0
 // to 4 %. Slices of 32 channels fit C = 96 exactly (Overfeat conv2: cuDNN 171 us, here 135).
 //
