@@ -1,5 +1,6 @@
 // The CPU's convolution in its three roles against plain loops: spatial ranks, strides, pads, dilations, groups.
 #include <cmath>
+#include <random>
 
 #include "nixie/backends/cpu/contract/conv/conv.h"
 #include "nixie/tests/backends/cpu/head.h"
@@ -123,7 +124,9 @@ PlainSums plain_sums(const Case& c, const Array& x, const Array& w, const Array&
 void expect_roles(const Case& c, Dtype type, Layout layout, int threads) {
   const Array x(type, c.x(), layout, 1), w(type, c.w(), layout, 2), dy(type, c.y(), layout, 3);
   const auto [y, dx, dw] = plain_sums(c, x, w, dy);
-  const auto conv = [&](ConvRole role) { return Head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, type}; };
+  const auto conv = [&](ConvRole role) {
+    return Head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::fp32}, {}, type};
+  };
   const std::string what = to_string(c.x()) + " " + to_string(c.w());
   expect_same(run_head(conv(ConvRole::output), c.y(), {&x, &w}, threads), y, "output " + what);
   expect_same(run_head(conv(ConvRole::input_grad), c.x(), {&dy, &w}, threads), dx, "input_grad " + what);
@@ -172,7 +175,7 @@ void expect_same_bits(const Case& c) {
                                                                            {ConvRole::input_grad, c.x(), &dy, &w},
                                                                            {ConvRole::filter_grad, c.w(), &dy, &x}};
   for (const auto& [role, domain, first, second] : roles) {
-    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, Dtype::f32};
+    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::fp32}, {}, Dtype::f32};
     const std::vector<double> one = run_head(head, domain, {first, second}, 1);
     for (const int threads : {2, 5, 16}) expect_same(run_head(head, domain, {first, second}, threads), one, "threads");
   }
@@ -198,7 +201,7 @@ TEST(CpuConv, WinogradsTilesAreAsExactAsFloats) {
   const auto [y, dx, dw] = plain_sums(c, x, w, dy);
   const auto expect_close = [&](ConvRole role, const Shape& domain, const Array& first, const Array& second,
                                 const std::vector<double>& expected) {
-    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups}, {}, Dtype::f32};
+    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::fp32}, {}, Dtype::f32};
     const std::vector<double> actual = run_head(head, domain, {&first, &second});
     double error = 0, size = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -210,6 +213,38 @@ TEST(CpuConv, WinogradsTilesAreAsExactAsFloats) {
   expect_close(ConvRole::output, c.y(), x, w, y);
   expect_close(ConvRole::input_grad, c.x(), dy, w, dx);
   expect_close(ConvRole::filter_grad, c.w(), dy, x, dw);
+}
+
+// Each result is a sum of its own products, however large its neighbours are: an error of at most 8 sqrt(n) 2^-24 of
+// the sum of their sizes, and an exact zero where all of them are zero.
+TEST(CpuConv, IeeeSumsItsOwnProducts) {
+  const Case c{2, 64, 64, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+  Array x(Dtype::f32, c.x(), Layout::dense, 1), w(Dtype::f32, c.w(), Layout::dense, 2);
+  Array dy(Dtype::f32, c.y(), Layout::dense, 3);
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  for (Array* array : {&x, &w, &dy})
+    for (std::int64_t i = 0; i < array->shape.size(); ++i)
+      array->set(array->origin + i, random() % 8 == 0 ? normal(random) * std::exp(4 * normal(random)) : 0);
+  const auto magnitudes = [](const Array& array) {
+    Array sizes = array;
+    const std::vector<double> values = array.values();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sizes.set(sizes.origin + static_cast<std::int64_t>(i), std::abs(values[i]));
+    return sizes;
+  };
+  const PlainSums sums = plain_sums(c, x, w, dy), sizes = plain_sums(c, magnitudes(x), magnitudes(w), magnitudes(dy));
+  const auto expect_own = [&](ConvRole role, const Shape& domain, const Array& first, const Array& second,
+                              const std::vector<double>& sum, const std::vector<double>& size, double terms) {
+    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::ieee}, {}, Dtype::f32};
+    const std::vector<double> actual = run_head(head, domain, {&first, &second});
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      ASSERT_LE(std::abs(actual[i] - sum[i]), 8 * std::sqrt(terms) * 0x1p-24 * size[i])
+          << static_cast<int>(role) << " at " << i;
+  };
+  expect_own(ConvRole::output, c.y(), x, w, sums.y, sizes.y, 64 * 9);
+  expect_own(ConvRole::input_grad, c.x(), dy, w, sums.dx, sizes.dx, 64 * 9);
+  expect_own(ConvRole::filter_grad, c.w(), dy, x, sums.dw, sizes.dw, 2 * 14 * 14);
 }
 
 }  // namespace

@@ -238,7 +238,8 @@ void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Sh
   const ConvShape shape(conv, forward ? source.shape() : domain, weight.shape(), forward ? domain : source.shape());
   if (channels_as_lanes<T>(conv, shape)) return run_depthwise<T>(conv, shape, source, weight, sink, pool);
   if constexpr (std::is_same_v<T, float>)
-    if (winograd_pays(conv, shape)) return run_winograd(conv, shape, source, weight, sink, pool);
+    if (allows_winograd(conv, operands[0].dtype) && winograd_pays(conv, shape))
+      return run_winograd(conv, shape, source, weight, sink, pool);
   DataConv<T>(conv, shape, source, weight, sink, pool).run();
 }
 

@@ -29,7 +29,8 @@ std::vector<std::int64_t> tap_offsets(const ConvShape& s, const FrameLayout& lay
 template <class T>
 class FilterConv {
  public:
-  FilterConv(const ConvShape& shape, const Strided<T>& dy, const Strided<T>& x, const HeadSink& sink, ThreadPool& pool)
+  FilterConv(const ConvShape& shape, const Strided<T>& dy, const Strided<T>& x, bool winograd, const HeadSink& sink,
+             ThreadPool& pool)
       : s_(shape),
         dy_(dy),
         x_(x),
@@ -37,7 +38,7 @@ class FilterConv {
         pool_(pool),
         layout_(frame_of_windows(shape)),
         in_place_(x_.is_dense(shape.groups * shape.channels, shape.in) && layout_.is_image(shape.in)),
-        winograd_(std::is_same_v<T, float> && winograd_filter_pays(shape)) {
+        winograd_(winograd) {
     const std::vector<std::int64_t> taps = tap_offsets(s_, layout_);
     for (std::int64_t c = 0; c < s_.channels; ++c)
       for (const std::int64_t tap : taps) row_offsets_.push_back(c * layout_.channel() + tap);
@@ -332,7 +333,10 @@ void run_filter_grad(const Conv& conv, std::span<const BoundOperand> operands, c
   else if (shape.filters <= kLineFilters)
     LineFilterConv<T>(shape, dy, x, sink, pool).run();
   else
-    FilterConv<T>(shape, dy, x, sink, pool).run();
+    FilterConv<T>(shape, dy, x,
+                  std::is_same_v<T, float> && allows_winograd(conv, operands[0].dtype) && winograd_filter_pays(shape),
+                  sink, pool)
+        .run();
 }
 
 template void run_filter_grad<float>(const Conv&, std::span<const BoundOperand>, const Shape&, const HeadSink&,

@@ -5,6 +5,12 @@
 
 namespace nixie::cpu {
 
+/// Whether a result may round as its neighbours in a tile do. f32 results under Math::ieee are sums of their own
+/// products alone: a large neighbour would cost them their digits.
+inline bool allows_winograd(const Conv& conv, Dtype operands) {
+  return conv.math != Math::ieee || operands != Dtype::f32;
+}
+
 /// Whether tiles are faster for this role, output or input_grad; false where NIXIE_WINOGRAD=0 forbids them.
 bool winograd_pays(const Conv& conv, const ConvShape& shape);
 
