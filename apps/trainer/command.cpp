@@ -213,7 +213,6 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
 
 bool run_command(const Command& given) {
   const Command command = with_run_folder(given);
-  listen_to_save_requests();  // from here on: one that comes while the data are read must not end the run
   check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
   std::optional<Resumed> resumed;
   if (command.resume) {
