@@ -163,6 +163,8 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   is_stopped_ = false;
   trace_steps();
   take_memory();
+  // Want of memory, too, refuses a resume before it changes the folder.
+  if (is_resumed_ && state_.step < total_steps_) train_step_.compile();
   if (writes() && data_values_.empty()) data_values_ = values_of(data_);
   asks_to_stop_ = [this, stop] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
@@ -195,13 +197,11 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
       fmt::print(stderr, "{}\n", text);
       progress_.log().add(text);
     });
+  start_loader();                // behind all threads, whose stacks no batch changes
   const bool begins = !record_;  // else it rolled back
   open_record();
-  // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
-  const bool may_lack_kept = state_.evaluated == state_.step && state_.went_back_to < 0;
-  if (begins && state_.step > 0 && may_lack_kept) keep_last();
+  if (begins && may_lack_kept()) keep_last();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
-  start_loader();  // behind all threads, whose stacks no batch changes
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };

@@ -135,9 +135,13 @@ class Trainer {
   void go_on_from(LoadedFile loaded, const SnapshotTarget& target);
   /// Tells where the run's best checkpoint is missing, damaged or of another model.
   void check_best();
-  void begin_with_last();
+  /// What going on from an earlier checkpoint changes in the folder besides the record.
+  Replacements going_back() const;
   void keep_last();
+  /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
   void open_record();
+  /// Whether the run may have been killed when last.h5 was written, before it was kept under its step's name.
+  bool may_lack_kept() const { return state_.step > 0 && state_.evaluated == state_.step && state_.went_back_to < 0; }
   void log_failure(const std::string& what);
   void start_loader();
   bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
