@@ -191,7 +191,8 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   const Folder opened = resumed ? resumed->folder : Folder(new_folder(command));
   const fs::path& folder = opened.path();
   trainer.use_folder(opened);
-  trainer.say(fmt::format("the run is in {}; open report.html there after its first evaluation", folder));
+  trainer.say(fmt::format("the run is in {}; open report.html there after {}", folder,
+                          trainer.evaluates() ? "its first evaluation" : "the first epoch"));
   const std::vector<std::string> changes = named_keys(command.assignments);
   if (resumed && !resumed->checkpoint)
     trainer.resume_last(changes);
@@ -203,7 +204,8 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   bool is_done = false;
   within_batch(config, [&] { is_done = trainer.train(stop_is_requested, take_save_request); });
   if (is_done)
-    trainer.say(result_text(trainer.evaluate(), folder));
+    trainer.say(trainer.evaluates() ? result_text(trainer.evaluate(), folder)
+                                    : fmt::format("the run is in {}", folder));
   else
     trainer.say(fmt::format("stopped after step {}; go on with: {}", trainer.step(), to_go_on));
   return is_done;

@@ -1,6 +1,7 @@
 // The files of a Trainer besides its log: first weights, checkpoints, which are written in the background, and the
 // report.
 #include <algorithm>
+#include <cmath>
 
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
@@ -193,16 +194,18 @@ void Trainer::measure_for_report() {
       say(fmt::format("warning: the report has no times of layers (report_detail): {}", error.what()));
     }
   if (!probe_)
-    probe_ = std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test, loader_options_);
+    probe_ =
+        std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test_or_train(), loader_options_);
 }
 
 void Trainer::write_report() {
   if (!writes()) return;
+  const Evaluation none{.loss = NAN, .accuracy = NAN};
   write_text(place("report.html"), report_html({.run = lock_->folder(),
                                                 .config = config_,
                                                 .model = model_,
-                                                .test = *data_.test,
-                                                .evaluation = *evaluation_,
+                                                .test = *data_.test_or_train(),
+                                                .evaluation = evaluation_ ? *evaluation_ : none,
                                                 .summary = summary() + "\n" + memory_text(*this),
                                                 .step = state_.step,
                                                 .total_steps = total_steps_,
@@ -214,7 +217,7 @@ void Trainer::write_report() {
 void Trainer::take_memory() {
   if (std::exchange(has_memory_, true)) return;
   train_step_.store_variables();
-  evaluator_.store_variables();
+  if (evaluator_) evaluator_->store_variables();
   if (!writes()) return;
   saver_.make_thread();
   std::int64_t bytes = 0;

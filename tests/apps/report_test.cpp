@@ -209,7 +209,6 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_THAT(last, HasSubstr("seed: 7"));
 }
 
-// A hundred classes have no matrix; names with HTML's letters stay text.
 // They would hide or turn around what stands beside them.
 TEST(Report, ControlAndBidirectionalCharactersAreEscaped) {
   EXPECT_EQ(html_text("a\x1b[2Jb"), "a\\x1b[2Jb");
@@ -217,6 +216,7 @@ TEST(Report, ControlAndBidirectionalCharactersAreEscaped) {
   EXPECT_EQ(html_text("two\nlines\tof <text>"), "two\nlines\tof &lt;text&gt;");
 }
 
+// A hundred classes have no matrix; names with HTML's letters stay text.
 TEST(Report, ManyClassesAndOddNames) {
   const TempFolder folder;
   TrainConfig config = small_config();
