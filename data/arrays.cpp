@@ -185,7 +185,8 @@ ReadHalf hold_out(const Arrays& options, ReadHalf& half) {
   shuffle(order, Draws(random_stream(0, "arrays/holdout"), 0));
   const auto count = static_cast<std::size_t>(std::lround(options.holdout * static_cast<float>(order.size())));
   if (count == 0 || count == order.size())
-    refuse(options, "nothing left to test on; add x_test and y_test, or raise holdout");
+    refuse(options,
+           "nothing left to test on; add x_test and y_test, raise holdout, or train on everything with holdout: 0");
   const auto middle = order.begin() + static_cast<std::ptrdiff_t>(count);
   std::sort(order.begin(), middle);
   std::sort(middle, order.end());
@@ -194,12 +195,12 @@ ReadHalf hold_out(const Arrays& options, ReadHalf& half) {
   return held;
 }
 
-/// One name for each class that a half holds; none where targets are numbers. Tells both halves which labels of masks
+/// One name for each class that a half holds; none where targets are numbers. Tells the halves which labels of masks
 /// are no class, and which stands apart.
-std::vector<std::string> name_classes(ReadHalf& train, ReadHalf& test) {
+std::vector<std::string> name_classes(std::span<ReadHalf* const> halves) {
   std::int32_t classes = 0;
   MaskLabels masks;
-  for (const ReadHalf* half : {&train, &test}) {
+  for (const ReadHalf* half : halves) {
     for (const std::int32_t label : half->targets.labels) classes = std::max(classes, label + 1);
     if (const SampleTarget form = half->targets.form(); form.is_dense())
       for (std::int64_t i = 0; i < half->targets.size(); ++i)
@@ -207,10 +208,12 @@ std::vector<std::string> name_classes(ReadHalf& train, ReadHalf& test) {
                                                                     static_cast<std::size_t>(form.shape.size())),
                   form.shape[1], [&] { return half->targets.place(i); });
   }
-  if (train.targets.form().is_dense()) {
+  if (halves[0]->targets.form().is_dense()) {
     classes = masks.classes();
-    train.targets.without_class = test.targets.without_class = masks.without_class();
-    train.targets.class_apart = test.targets.class_apart = masks.apart();
+    for (ReadHalf* half : halves) {
+      half->targets.without_class = masks.without_class();
+      half->targets.class_apart = masks.apart();
+    }
   }
   std::vector<std::string> names;
   for (std::int32_t c = 0; c < classes; ++c) names.push_back(std::to_string(c));
@@ -316,6 +319,18 @@ Splits Arrays::open() const try {
       files.test.empty() ? nullptr : open_arrays(files.test.front(), 1, source.get());
   const BothHalves halves = find_arrays(*source, held ? *held : *source);
   ReadHalf train = read_half(*this, halves.train);
+  SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
+  const auto named = [&](std::initializer_list<ReadHalf*> read) {
+    if (normalize) measure_images(train.images, transform.mean, transform.deviation);
+    return words.empty() ? name_classes(std::span(read.begin(), read.size())) : words;
+  };
+  if (halves.test.names.images.empty() && holdout == 0) {
+    const std::vector<std::string> names = named({&train});
+    return {.train = dataset_of(std::move(train), names, transform, limit),
+            .test = nullptr,
+            .notes = notes_of_others(path, files, halves),
+            .holds_out = false};
+  }
   ReadHalf test = halves.test.names.images.empty() ? hold_out(*this, train) : read_half(*this, halves.test);
   const bool have_same_targets = test.targets.form() == train.targets.form();
   if (const std::string odd = have_same_targets ? "" : odd_row_text(halves.train, halves.test); !odd.empty())
@@ -324,9 +339,7 @@ Splits Arrays::open() const try {
       !have_same_targets)
     refuse(*this, fmt::format("training samples are {}, test samples {}; the arrays do not belong together",
                               form_text(train), form_text(test)));
-  SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};
-  if (normalize) measure_images(train.images, transform.mean, transform.deviation);
-  const std::vector<std::string> names = words.empty() ? name_classes(train, test) : words;
+  const std::vector<std::string> names = named({&train, &test});
   return {dataset_of(std::move(train), names, transform, limit), dataset_of(std::move(test), names, transform, limit),
           notes_of_others(path, files, halves)};
 } catch (const fs::filesystem_error& error) {

@@ -48,7 +48,8 @@ struct Arrays {
         field("flip", &Arrays::flip, "training: mirror every other image"),
         field("augment", &Arrays::augment, "training: further random changes"),
         field("normalize", &Arrays::normalize, "to mean 0, deviation 1 per channel; else bytes become [0, 1]"),
-        field("holdout", &Arrays::holdout, "fraction for the test half if there is none", {0, 0.9}),
+        field("holdout", &Arrays::holdout, "fraction for the test half if there is none, 0 = train on everything",
+              {0, 0.9}),
         field("memory", &Arrays::memory,
               "GiB of memory for a half's images; larger HDF5 images are read from the file, sample by sample",
               {0, 1e6}));

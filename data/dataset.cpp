@@ -78,6 +78,10 @@ class Joined final : public Dataset {
     const auto [half, at] = place_of(index);
     return half.target_place(at);
   }
+  std::string sample_place(std::int64_t index) const override {
+    const auto [half, at] = place_of(index);
+    return half.sample_place(at);
+  }
   Preparation preparation() const override { return first_->preparation(); }
 
  private:
@@ -228,7 +232,8 @@ Shape image_shape(const Dataset& dataset) {
 }
 
 void check_halves(const Splits& splits) {
-  check_alike({"training half", splits.train.get()}, {"test half", splits.test.get()});
+  const Part train{"training half", splits.train.get()};
+  check_alike(train, splits.holds_out ? Part{"test half", splits.test.get()} : train);
 }
 
 std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> first, std::shared_ptr<const Dataset> second) {

@@ -69,6 +69,8 @@ class Dataset {
   /// Where a sample's target is or, where it has no place of its own, the sample, for messages: `masks/7.png`,
   /// `data.csv:13`, `data.npz: labels[12]`; "" if it is not known.
   virtual std::string target_place(std::int64_t) const { return {}; }
+  /// Where a sample is, for lists of them: a picture's file, else target_place; "" if it is not known.
+  virtual std::string sample_place(std::int64_t index) const { return target_place(index); }
   /// Itself, if samples are bytes; batches are then bytes, too.
   virtual const ByteDataset* bytes() const { return nullptr; }
   /// A number that changes with the samples, their order, their targets and the names of the classes, as far as known
@@ -124,8 +126,12 @@ Shape image_shape(const Dataset& dataset);
 struct Splits {
   std::shared_ptr<const Dataset> train, test;
   std::vector<std::string> notes = {};  ///< lines about skipped files
+  bool holds_out = true;                ///< false: everything is for training, and `test` is null
+
+  /// The half whose names of classes and preparation are those of predictions.
+  const std::shared_ptr<const Dataset>& test_or_train() const { return test ? test : train; }
 };
-/// Throws Fault::data where a half is missing or the two differ; names what does.
+/// Throws Fault::data where a half is missing that is to be there or the two differ; names what does.
 void check_halves(const Splits& splits);
 
 /// The samples of `first`, then those of `second`, normalised. Throws Fault::data unless both have the same sample

@@ -60,7 +60,8 @@ class FolderImages : public ByteDataset {
       for (std::size_t c = 0; c < classes.size(); ++c)
         if (rank < classes[c].size()) samples_.push_back({std::move(classes[c][rank]), static_cast<std::int32_t>(c)});
     if (samples_.empty())
-      fail(Fault::data, options.path.string(), ": nothing left to test on; add images or raise holdout");
+      fail(Fault::data, options.path.string(),
+           ": nothing left to test on; add images, raise holdout, or train on everything with holdout: 0");
     samples_.resize(static_cast<std::size_t>(limited(size(), options.limit)));
     Fingerprint print;
     print.add(names_);
@@ -106,6 +107,9 @@ class FolderImages : public ByteDataset {
   std::string target_place(std::int64_t index) const override {
     const Picture& picture = samples_[static_cast<std::size_t>(index)].picture;
     return (has_masks() ? source_.path_of(source_.mask_of(picture)) : source_.path_of(picture)).string();
+  }
+  std::string sample_place(std::int64_t index) const override {
+    return source_.path_of(samples_[static_cast<std::size_t>(index)].picture).string();
   }
   std::vector<std::int32_t> labels() const override {
     std::vector<std::int32_t> labels;
@@ -296,6 +300,11 @@ Splits ImageFolder::open() const try {
   note_others(path, parts, notes);
   if (parts.test.empty()) {
     name_classes({&train}, options);
+    if (holdout == 0)
+      return {.train = std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
+              .test = nullptr,
+              .notes = notes,
+              .holds_out = false};
     std::vector<Pictures> held = hold_out(train.pictures, holdout);
     return {std::make_shared<FolderImages>(options, train.source, train.classes, std::move(train.pictures)),
             std::make_shared<FolderImages>(options, train.source, train.classes, std::move(held)), notes};

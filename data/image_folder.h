@@ -49,8 +49,8 @@ struct ImageFolder {
         field("normalize", &ImageFolder::normalize, "(x - mean) / deviation of pixels in [0, 1]; else [0, 1]"),
         field("mean", &ImageFolder::mean, "one number per channel, [] = ImageNet's", {0, 1}),
         field("deviation", &ImageFolder::deviation, "one number per channel, [] = ImageNet's", {1e-6, 1e6}),
-        field("holdout", &ImageFolder::holdout, "fraction of each class for the test half if path has no val or test",
-              {0, 0.9}),
+        field("holdout", &ImageFolder::holdout,
+              "fraction of each class for the test half if path has no val or test, 0 = train on everything", {0, 0.9}),
         field("target", &ImageFolder::target,
               "class; numbers: all columns of a .csv file behind the picture; mask: the PNG file in its second column; "
               "auto: "

@@ -52,7 +52,8 @@ const Gate kGates[] = {
       "data/files/input_file.cpp", "data/files/packed_file.cpp", "data/files/tar_file.cpp",
       "models/io/checkpoint_block.cpp", "models/io/safetensors.cpp",
       "core/files/folder.cpp",       // folders
-      "models/io/durable_file.cpp",  // temporaries, to see whether they are locked
+      // temporaries and marks, to see whether they are locked
+      "models/io/durable_file.cpp", "apps/trainer/program/trial_folder.cpp",
       // caches and tables of the backend
       "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",
       "apps/trainer/signals.cpp",  // /dev/null in the place of closed descriptors

@@ -191,7 +191,8 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   const Folder opened = resumed ? resumed->folder : Folder(new_folder(command));
   const fs::path& folder = opened.path();
   trainer.use_folder(opened);
-  trainer.say(fmt::format("the run is in {}; open report.html there after its first evaluation", folder));
+  trainer.say(fmt::format("the run is in {}; open report.html there after {}", folder,
+                          trainer.evaluates() ? "its first evaluation" : "the first epoch"));
   const std::vector<std::string> changes = named_keys(command.assignments);
   if (resumed && !resumed->checkpoint)
     trainer.resume_last(changes);
@@ -203,7 +204,8 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   bool is_done = false;
   within_batch(config, [&] { is_done = trainer.train(stop_is_requested, take_save_request); });
   if (is_done)
-    trainer.say(result_text(trainer.evaluate(), folder));
+    trainer.say(trainer.evaluates() ? result_text(trainer.evaluate(), folder)
+                                    : fmt::format("the run is in {}", folder));
   else
     trainer.say(fmt::format("stopped after step {}; go on with: {}", trainer.step(), to_go_on));
   return is_done;
@@ -213,7 +215,6 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
 
 bool run_command(const Command& given) {
   const Command command = with_run_folder(given);
-  listen_to_save_requests();  // from here on: one that comes while the data are read must not end the run
   check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
   std::optional<Resumed> resumed;
   if (command.resume) {
@@ -245,6 +246,35 @@ constexpr std::pair<const char*, const char*> kOtherCommands[] = {
     {"val", "eval"},         {"infer", "predict"},   {"info", "doctor"},      {"inference", "predict"},
     {"classify", "predict"}, {"resume", "--resume"}, {"continue", "--resume"}};
 
+/// Commands of other programs that have none here, and what does their work.
+constexpr std::pair<const char*, const char*> kNoCommands[] = {
+    {"serve",
+     "there is no server; `trainer predict --csv` takes folders, and a program in C++ predicts with Predictor "
+     "(docs/cpp.md)"},
+    {"tune",
+     "nothing searches for settings; train with several by --set in a loop of the shell, and set the runs beside "
+     "each other by `trainer compare`"},
+    {"lr_find",
+     "nothing searches for a rate; train a few hundred steps each with several rates by --set, and set the "
+     "runs beside each other by `trainer compare`"},
+    {"quantize", "there are no integer weights; `trainer export net.onnx` writes what other programs quantize"},
+    {"show",
+     "of data it is `trainer data inspect SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
+     "`trainer checkpoint inspect FILE`"}};
+constexpr std::pair<const char*, const char*> kLikeThem[] = {
+    {"deploy", "serve"},      {"server", "serve"},    {"sweep", "tune"},        {"search", "tune"},
+    {"optimize", "tune"},     {"hparams", "tune"},    {"lr-find", "lr_find"},   {"lrfind", "lr_find"},
+    {"find-lr", "lr_find"},   {"find_lr", "lr_find"}, {"find-rate", "lr_find"}, {"quantise", "quantize"},
+    {"compress", "quantize"}, {"inspect", "show"},    {"view", "show"},         {"plot", "show"}};
+
+/// `; there is no server; ...` for `serve`; "" for a word that is no such command.
+std::string absent_command(const std::string& word) {
+  const auto alike = std::ranges::find(kLikeThem, word, [](const auto& row) { return row.first; });
+  const std::string named = alike == std::end(kLikeThem) ? word : alike->second;
+  const auto found = std::ranges::find(kNoCommands, named, [](const auto& row) { return row.first; });
+  return found == std::end(kNoCommands) ? "" : std::string("; ") + found->second;
+}
+
 /// ``; the command is `trainer train` `` for `fit`, `; write trainer --resume runs/a` for `resume` before `runs/a`.
 std::string other_command(const std::string& word, const std::string& next) {
   const auto names = command_names();
@@ -266,6 +296,7 @@ std::string command_hint(const CLI::App& app, const std::vector<std::string>& ar
   const std::string& word = arguments[0];
   const std::string command = other_command(word, arguments.size() > 1 ? arguments[1] : "RUN");
   if (!command.empty()) return command;
+  if (const std::string absent = absent_command(word); !absent.empty()) return absent;
   if (word == "launch" || word == "torchrun") return kOneDevice;
   const std::string near = did_you_mean(word, command_names());
   std::error_code ignored;

@@ -49,6 +49,11 @@ void add_examples(const Batch& batch, std::int64_t first, const Outputs& outputs
 
 }  // namespace
 
+std::string sample_name(const Dataset& data, std::int64_t index) {
+  const std::string place = data.sample_place(index);
+  return place.empty() ? fmt::format("sample {}", index) : place;
+}
+
 Tensor class_scores(const Tensor& output, const AnyLoss& loss) {
   if (loss.kind() == BinaryCrossEntropy::name) return sigmoid(output);
   for (const char* kind : {CrossEntropy::name, Focal::name, Dice::name, KlDivergence::name})

@@ -34,6 +34,9 @@ struct Evaluation {
   NonFinite non_finite = {};        ///< where the loss is not finite: what first is so
 };
 
+/// Its place in the data, or `sample 7` where none is known.
+std::string sample_name(const Dataset& data, std::int64_t index);
+
 /// Outputs [N, K] as people read them: probabilities where the loss makes them so, else the outputs themselves.
 Tensor class_scores(const Tensor& output, const AnyLoss& loss);
 

@@ -30,6 +30,7 @@ std::string class_apart(const Splits& data) {
   std::int64_t next = -1, count = 0;
   std::string place;
   for (const Dataset* half : {data.train.get(), data.test.get()}) {
+    if (!half) continue;
     const std::vector<std::int32_t> labels = half->labels();
     for (std::size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] < largest)

@@ -157,7 +157,7 @@ void check_header(const std::filesystem::path& file, const Checkpoint& header, c
   check_changes(file, header, target);
   check_same("optimizer", header.optimizer_type, target.optimizer.options().rule.kind());
   check_same("seed", value_of<std::string>(header.rng, "seed"), std::to_string(target.config.seed));
-  const std::int64_t train = target.data.train->size(), test = target.data.test->size();
+  const std::int64_t train = target.data.train->size(), test = target.data.test ? target.data.test->size() : 0;
   check_same("training samples", value_or(header.state, "train_samples", train), train);
   check_same("test samples", value_or(header.state, "test_samples", test), test);
   check_same("steps per epoch", value_of<std::int64_t>(header.state, "steps_per_epoch"), target.steps_per_epoch);

@@ -99,6 +99,11 @@ void TrainStep::trace() {
   update_.graph(placeholders());
 }
 
+void TrainStep::compile() {
+  if (config_.accumulate > 1) add_.plan(placeholders());
+  update_.plan(placeholders());
+}
+
 void TrainStep::store_variables() {
   if (config_.accumulate > 1) add_.store_variables(placeholders());
   update_.store_variables(placeholders());

@@ -50,6 +50,8 @@ class TrainStep {
 
   /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
   void trace();
+  /// Plans it for a batch's shapes, as its first run does. Throws Fault::memory.
+  void compile();
   /// Takes memory for everything that outlives a step.
   void store_variables();
   /// The part that updates, simplified; and how the backend would run it. Nothing is run.

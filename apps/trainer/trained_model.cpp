@@ -68,7 +68,7 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
 TrainedModel model_from_weights(const TrainConfig& config) {
   check(!config.init_from.empty(), "the configuration names no weights; add --set init_from=FILE");
   const Splits data = config.data.open();
-  const Preparation preparation = data.test->preparation();
+  const Preparation preparation = data.test_or_train()->preparation();
   const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
   const WeightReport report = set_weights(model.parameters(), first_weights(config.init_from), config.init_from);
   if (!report.is_complete()) {
@@ -76,7 +76,7 @@ TrainedModel model_from_weights(const TrainConfig& config) {
     fail(Fault::checkpoint, config.init_from, ": does not fit ", lacking, " of the model's arrays, the first ",
          (report.reshaped.empty() ? report.missing : report.reshaped)[0], "; name the weights of this model, or train");
   }
-  return {config, model, preparation, data.test->class_names(), 0};
+  return {config, model, preparation, data.test_or_train()->class_names(), 0};
 }
 
 Checkpoint inference_checkpoint(const TrainedModel& trained) {

@@ -67,6 +67,18 @@ void check_objective(const TrainConfig& config, const Model& model, const Splits
   });
 }
 
+/// Refuses what waits for evaluations where there are none.
+void check_evaluations(const TrainConfig& config, const Splits& data) {
+  if (data.test) return;
+  constexpr const char* kRemedy = ", but nothing is held out (holdout: 0), so there are none; hold a part out, or ";
+  at_key(config.places, "patience",
+         [&] { check(config.patience == 0, "patience counts evaluations", kRemedy, "take patience out"); });
+  at_key(config.places, "schedule", [&] {
+    check(config.schedule.kind() != PlateauRate::name, "the plateau watches evaluations", kRemedy,
+          "take another schedule");
+  });
+}
+
 // Only f16's range needs a scale.
 LossScaleOptions loss_scale(const TrainConfig& config) {
   const bool narrow = parameter_dtype(config.policy()) == Dtype::f16 || config.policy() == PrecisionPolicy::fp16;
@@ -114,10 +126,11 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       state_{.steps_per_epoch = steps_per_epoch_},
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
       train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
-      evaluator_(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_,
-                 "the test half"),
       progress_(options.out) {
   check_texts(config_, *data_.train);
+  if (data_.test)
+    evaluator_.emplace(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_,
+                       "the test half");
   const auto null = std::ranges::find(options.callbacks, nullptr);
   check(null == options.callbacks.end(), "trainer: callbacks[", null - options.callbacks.begin(),
         "] is null; leave it out");
@@ -127,6 +140,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
           "the model has no parameters, so there is nothing to train; add a layer that has");
   });
   check_objective(config_, model_, data_);
+  check_evaluations(config_, data_);
   at_key(config.places, config.freeze.empty() ? "parameter_groups" : "freeze", [&] {
     check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   });
@@ -143,17 +157,18 @@ std::string Trainer::summary() const {
     notes += "\n" + warning;
   return fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
-             "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all",
+             "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all{}",
              machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
              parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test->size(), target_text(*data_.train), steps_per_epoch_,
-             config_.data.batch() * config_.accumulate, total_steps_) +
+             data_.train->size(), data_.test ? data_.test->size() : 0, target_text(*data_.train), steps_per_epoch_,
+             config_.data.batch() * config_.accumulate, total_steps_,
+             evaluates() ? "" : "\nnothing is held out: there are no evaluations, and last.h5 is the checkpoint") +
          notes;
 }
 
 void Trainer::trace_steps() {
   train_step_.trace();
-  evaluator_.trace();
+  if (evaluator_) evaluator_->trace();
 }
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
@@ -163,6 +178,8 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   is_stopped_ = false;
   trace_steps();
   take_memory();
+  // Want of memory, too, refuses a resume before it changes the folder.
+  if (is_resumed_ && state_.step < total_steps_) train_step_.compile();
   if (writes() && data_values_.empty()) data_values_ = values_of(data_);
   asks_to_stop_ = [this, stop] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
@@ -195,13 +212,11 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
       fmt::print(stderr, "{}\n", text);
       progress_.log().add(text);
     });
+  start_loader();                // behind all threads, whose stacks no batch changes
   const bool begins = !record_;  // else it rolled back
   open_record();
-  // The run may have been killed when last.h5 was written, before the checkpoint was kept under its step's name.
-  const bool may_lack_kept = state_.evaluated == state_.step && state_.went_back_to < 0;
-  if (begins && state_.step > 0 && may_lack_kept) keep_last();
+  if (begins && may_lack_kept()) keep_last();
   progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
-  start_loader();  // behind all threads, whose stacks no batch changes
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };
@@ -329,62 +344,6 @@ void Trainer::log_interval() {
   state_.loss_sum = state_.accuracy_sum = 0;
   state_.skipped = 0;
   train_step_.clear_sums();
-}
-
-// Larger is better.
-double Trainer::score(const Evaluation& result) const {
-  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
-  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
-  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
-                                  [&](const auto& metric) { return metric.first == config_.best_by; });
-  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
-  return metric.is_error() ? -found->second : found->second;
-}
-
-bool Trainer::is_out_of_patience() const {
-  return config_.patience > 0 && state_.evaluations_since_best >= config_.patience;
-}
-
-bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
-  progress_.pause();
-  if (!evaluation_) evaluation_ = or_save([&] { return evaluator_.run(stop); });
-  if (!evaluation_) {  // stopped inside it: a resume begins with it
-    save({"last.h5"});
-    return false;
-  }
-  const Evaluation& result = *evaluation_;
-  if (!std::isfinite(result.loss)) fail_non_finite(kTestLoss, state_.step);
-  const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_ + 1;
-  std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
-                                                : fmt::format("epoch {} {}", epoch, to_string(result));
-  Figures figures{
-      .epoch = epoch, .step = state_.step, .loss = result.loss, .accuracy = result.accuracy, .rate = rate()};
-  for (const auto& [name, value] : result.metrics) {
-    line += fmt::format(" {} {:.4f}", name, value);
-    figures.metrics.push_back(value);
-  }
-  if (record_) record_->evaluation(figures);
-  progress_.line(line);
-  tell(&Callback::evaluation_ends, result);
-  optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
-  state_.evaluated = state_.step;
-  const bool is_best = std::exchange(lacks_best_, false) || score(result) > state_.best_score;
-  if (is_best) state_.best_score = score(result);
-  state_.evaluations_since_best = is_best ? 0 : state_.evaluations_since_best + 1;
-  // best.h5 before last.h5, which says that it is there.
-  save(is_best ? std::vector<std::string>{"best.h5", "last.h5"} : std::vector<std::string>{"last.h5"}, config_.keep);
-  write_report();
-  progress_.resume();
-  if (is_out_of_patience())
-    progress_.line(fmt::format("no better {} in {} evaluations: the run ends",
-                               std::isnan(result.accuracy) && config_.best_by == "accuracy" ? "loss" : config_.best_by,
-                               config_.patience));
-  return true;
-}
-
-Evaluation Trainer::evaluate() {
-  if (!evaluation_) evaluation_ = evaluator_.run();
-  return *evaluation_;
 }
 
 }  // namespace nixie

@@ -75,7 +75,9 @@ class Trainer {
   /// where it holds a run that was not resumed.
   bool train(const std::function<bool()>& stop = {}, const std::function<bool()>& save = {});
 
-  /// Over the whole test half.
+  /// Whether a part of the data is held out, without which there are no evaluations and no best.h5.
+  bool evaluates() const { return evaluator_.has_value(); }
+  /// Over the whole test half. Throws a usage Error where there is none.
   Evaluation evaluate();
 
   /// What a training step computes, simplified; and how the backend would run it. Nothing is run. Of a step over
@@ -135,9 +137,13 @@ class Trainer {
   void go_on_from(LoadedFile loaded, const SnapshotTarget& target);
   /// Tells where the run's best checkpoint is missing, damaged or of another model.
   void check_best();
-  void begin_with_last();
+  /// What going on from an earlier checkpoint changes in the folder besides the record.
+  Replacements going_back() const;
   void keep_last();
+  /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
   void open_record();
+  /// Whether the run may have been killed when last.h5 was written, before it was kept under its step's name.
+  bool may_lack_kept() const { return state_.step > 0 && state_.evaluated == state_.step && state_.went_back_to < 0; }
   void log_failure(const std::string& what);
   void start_loader();
   bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
@@ -165,6 +171,7 @@ class Trainer {
   std::int64_t next_evaluation() const;
   bool is_evaluation_due() const;
   bool is_row_due() const;
+  /// Saves alone where nothing is held out.
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
   bool is_out_of_patience() const;
@@ -227,7 +234,7 @@ class Trainer {
   RunState state_;
   std::optional<Averages> averages_;
   TrainStep train_step_;
-  Evaluator evaluator_;
+  std::optional<Evaluator> evaluator_;  // none where nothing is held out
   Progress progress_;
   std::mutex saved_mutex_;          // of the next two
   std::string saved_;               // the last checkpoint written or read, for messages

@@ -1,6 +1,7 @@
 // The files of a Trainer besides its log: first weights, checkpoints, which are written in the background, and the
 // report.
 #include <algorithm>
+#include <cmath>
 
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
@@ -127,11 +128,13 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
   evaluation_.reset();
 }
 
-// A run that goes on from an earlier checkpoint cuts the rows after it, which a later last.h5 counts.
-void Trainer::begin_with_last() {
-  if (!lacks_last_ || !begins_with_ || !std::filesystem::exists(place("last.h5").status())) return;
-  link_durably(*begins_with_, place("last.h5"));
-  lacks_last_ = false;
+// A run that goes on from an earlier checkpoint cuts the rows after it, which a later last.h5 counts. That comes first.
+Replacements Trainer::going_back() const {
+  const FilePlace last = place("last.h5");
+  Replacements changes;
+  if (has_scheduled_last_) changes.remove(place(kScheduledCheckpoint));  // of a process that was killed while it saved
+  if (lacks_last_ && begins_with_ && std::filesystem::exists(last.status())) changes.link(*begins_with_, last);
+  return changes;
 }
 
 // As it is: another save would be of a configuration that no step was made under.
@@ -144,14 +147,15 @@ void Trainer::keep_last() {
 void Trainer::open_record() {
   if (!writes()) return progress_.log().close();
   saver_.wait();  // where an error ended `train`, it may still use the record
-  progress_.log().open(place("log.txt"));
-  remove_stale_temporaries(lock_->folder());                          // of a process that was killed while it saved
-  if (has_scheduled_last_) remove_file(place(kScheduledCheckpoint));  // the same
-  begin_with_last();
-  record_.emplace(lock_->folder(), metric_names(config_.metrics), state_.step,
-                  state_.metrics_bytes);  // may refuse the configuration's metrics
+  const bool is_new = !record_;
+  if (is_new && may_lack_kept() && config_.keep > 0) check_can_keep(lock_->folder(), state_.step, config_.keep);
+  Replacements changes = going_back();
   has_config_ = std::none_of(changes_.begin(), changes_.end(), is_kept_key);
-  if (has_config_) write_text(place("config.yaml"), config_text(config_));
+  if (has_config_) changes.write(place("config.yaml"), config_text(config_));
+  record_.emplace(lock_->folder(), metric_names(config_.metrics), state_.step, state_.metrics_bytes,
+                  std::move(changes));  // may refuse the configuration's metrics
+  lacks_last_ = lacks_last_ && !(begins_with_ && std::filesystem::exists(place("last.h5").status()));
+  progress_.log().open(place("log.txt"));
   agrees_with_table_ = record_->began_with(state_.metrics_bytes, state_.metrics_checksum);
   if (state_.metrics_bytes >= 0 && state_.metrics_bytes != record_->metrics_bytes())
     progress_.line(
@@ -190,16 +194,18 @@ void Trainer::measure_for_report() {
       say(fmt::format("warning: the report has no times of layers (report_detail): {}", error.what()));
     }
   if (!probe_)
-    probe_ = std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test, loader_options_);
+    probe_ =
+        std::make_unique<GradientProbe>(*backend_, config_, model_, optimizer_, data_.test_or_train(), loader_options_);
 }
 
 void Trainer::write_report() {
   if (!writes()) return;
+  const Evaluation none{.loss = NAN, .accuracy = NAN};
   write_text(place("report.html"), report_html({.run = lock_->folder(),
                                                 .config = config_,
                                                 .model = model_,
-                                                .test = *data_.test,
-                                                .evaluation = *evaluation_,
+                                                .test = *data_.test_or_train(),
+                                                .evaluation = evaluation_ ? *evaluation_ : none,
                                                 .summary = summary() + "\n" + memory_text(*this),
                                                 .step = state_.step,
                                                 .total_steps = total_steps_,
@@ -211,7 +217,7 @@ void Trainer::write_report() {
 void Trainer::take_memory() {
   if (std::exchange(has_memory_, true)) return;
   train_step_.store_variables();
-  evaluator_.store_variables();
+  if (evaluator_) evaluator_->store_variables();
   if (!writes()) return;
   saver_.make_thread();
   std::int64_t bytes = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/configs/parse/words/other_words.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/optimizers/loss_scale.h"
 
@@ -34,6 +35,55 @@ void add_places(const char* part, const std::string& key, std::vector<std::strin
         if (key == field.key) places.push_back(fmt::format("{}.{}", part, T::name));
       });
   });
+}
+
+template <class T>
+std::vector<std::string> keys_of() {
+  std::vector<std::string> keys;
+  if constexpr (Options<T>) for_each_field<T>([&](const auto& field) { keys.emplace_back(field.key); });
+  return keys;
+}
+
+/// `schedule.cosine.rate` for `lr` where the schedule is cosine; "" where the tree's part, or its default, has no such
+/// key.
+template <class List>
+std::string place_in_part(const Tree& tree, const char* part, const std::string& otherwise, const std::string& word) {
+  const Tree* chosen = tree.find(part);
+  const bool is_map = chosen && chosen->is_map() && chosen->entries.size() == 1;
+  const std::string kind = is_map ? chosen->entries[0].key : chosen ? chosen->text : otherwise;
+  std::string place;
+  List::for_each([&]<class T>() {
+    if (kind != T::name) return;
+    if (const std::string key = known_word(word, keys_of<T>()); !key.empty())
+      place = fmt::format("{}.{}.{}", part, kind, key);
+  });
+  return place;
+}
+
+std::string place_in_use(const Tree& tree, const std::string& word) {
+  const TrainConfig otherwise;
+  for (const std::string& place : {place_in_part<AllDatasets>(tree, "data", "", word),
+                                   place_in_part<AllOptimizers>(tree, "optimizer", otherwise.optimizer.kind(), word),
+                                   place_in_part<AllSchedules>(tree, "schedule", otherwise.schedule.kind(), word)})
+    if (!place.empty()) return place;
+  return {};
+}
+
+/// Takes out the keys that are none of the file's, but of a part that it chooses, and adds where they are to stand.
+Tree without_misplaced(const Tree& tree, Problems& problems) {
+  const std::vector<std::string> keys = keys_of<TrainConfig>();
+  Tree rest = tree;
+  std::erase_if(rest.entries, [&](const Tree::Entry& entry) {
+    if (std::ranges::find(keys, entry.key) != keys.end()) return false;
+    const std::string place = place_in_use(tree, entry.key);
+    if (place.empty()) return false;
+    const std::vector<std::string> owners = TrainConfig::places_of(entry.key);
+    if (!owners.empty() && owners[0] + "." + entry.key == place) return false;  // what is said in any case
+    problems.add(entry.place, "unknown key ", field_text(entry.key), "; in this configuration it is ", place,
+                 did_you_mean(entry.key, keys));
+    return true;
+  });
+  return rest;
 }
 
 /// The lines of a text that nobody has seen tell nobody anything.
@@ -99,7 +149,7 @@ TrainConfig read_config(const Tree& tree) {
                  "one, and here the list of layers is the key model");
     problems.raise();
   }
-  read(tree, config, problems);
+  read(without_misplaced(tree, problems), config, problems);
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
   config.places = Places(tree);

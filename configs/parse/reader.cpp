@@ -14,6 +14,7 @@ namespace nixie {
 namespace {
 
 constexpr std::size_t kShown = 60;       // bytes of a value that a message repeats
+constexpr std::size_t kShownWords = 32;  // of those that are known, where there is advice besides
 constexpr std::size_t kShownOwners = 4;  // that a message names
 
 // On one line, whatever is in it.
@@ -144,7 +145,9 @@ void add_unknown(const Place& place, const char* what, const std::string& word, 
     advice = fmt::format("; {} is a key of {}{}: write {}{}{}.{}", word, fmt::join(named, ", "),
                          are_many ? ", ..." : "", path, path.empty() ? "" : ".", owners[0], word);
   }
-  problems.add(place, "unknown ", what, " ", shown(word), path.empty() ? "" : " in " + path, ", expected ", of, advice);
+  const bool is_list_short = known.size() <= kShownWords || advice.empty();  // a long one would hide the advice
+  problems.add(place, "unknown ", what, " ", shown(word), path.empty() ? "" : " in " + path,
+               is_list_short ? ", expected " + of : "", advice);
 }
 
 void check_number(const Tree& tree, double value, const Range& range, Problems& problems) {

@@ -104,6 +104,13 @@ std::size_t distance_of(const std::string& word, const std::string& candidate) {
 
 }  // namespace
 
+std::string known_word(const std::string& word, const std::vector<std::string>& known) {
+  if (holds(known, word)) return word;
+  for (const auto& [others, here, how] : other_names())
+    if (names(others, plain(word)) && holds(known, here)) return here;
+  return {};
+}
+
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
   if (word.size() > kLongest) return {};
   if (const std::string told = of_tables(word, known); !told.empty()) return told;

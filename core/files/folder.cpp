@@ -11,7 +11,9 @@
 #include <optional>
 #include <utility>
 
+#include "nixie/core/base/error.h"
 #include "nixie/core/base/working_folder.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
 
 namespace nixie {
@@ -49,14 +51,24 @@ Identity identity(int result, const struct stat& about) {
   return result == 0 ? Identity({about.st_dev, about.st_ino}) : std::nullopt;
 }
 
-Identity identity_of(int file) {
+/// A fault of the disk says nothing of what is there.
+void check_disk(int result, const std::filesystem::path& path) {
+  if (const int error = errno; result != 0 && error == EIO)
+    fail(Fault::storage, path.string(), ": ", std::generic_category().message(error), "; ", system_remedy(error));
+}
+
+Identity identity_of(int file, const std::filesystem::path& path) {
   struct stat about {};
-  return identity(::fstat(file, &about), about);
+  const int result = ::fstat(file, &about);
+  check_disk(result, path);
+  return identity(result, about);
 }
 
 Identity identity_of(const FilePlace& place) {
   struct stat about {};
-  return identity(::fstatat(place.folder().descriptor(), place.name().c_str(), &about, 0), about);
+  const int result = ::fstatat(place.folder().descriptor(), place.name().c_str(), &about, 0);
+  check_disk(result, place.path());
+  return identity(result, about);
 }
 
 }  // namespace
@@ -69,7 +81,7 @@ int Folder::error() const { return open_->error; }
 
 bool Folder::is_in_place() const {
   struct stat about {};
-  const Identity mine = identity_of(descriptor());
+  const Identity mine = identity_of(descriptor(), path());
   return mine && mine == identity(::stat(text_of(path()), &about), about);
 }
 
@@ -128,7 +140,7 @@ int open_file(const FilePlace& place, int flags, int mode) {
 }
 
 bool is_at(int file, const FilePlace& place) {
-  const Identity mine = identity_of(file);
+  const Identity mine = identity_of(file, place.path());
   return mine && mine == identity_of(place);
 }
 

@@ -23,7 +23,7 @@ class Folder {
   int descriptor() const;
   /// An errno; 0 where it is open.
   int error() const;
-  /// Whether its path still leads to it.
+  /// Whether its path still leads to it. Throws Fault::storage where the disk does not say.
   bool is_in_place() const;
   /// Of what is in it, hidden files too.
   std::vector<std::string> names() const;
@@ -64,7 +64,8 @@ class FilePlace {
 
 /// As open() of a path: a descriptor, or -1 and an errno.
 int open_file(const FilePlace& place, int flags, int mode = 0);
-/// Whether the open file is the one that stands there.
+/// Whether the open file is the one that stands there. It and the next throw Fault::storage where the disk does not
+/// say.
 bool is_at(int file, const FilePlace& place);
 /// Whether one file stands at both.
 bool is_same_file(const FilePlace& a, const FilePlace& b);

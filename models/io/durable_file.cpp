@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <memory>
 #include <system_error>
@@ -40,8 +41,16 @@ bool is_temporary(const std::string& name) {
 
 static std::atomic<std::uint64_t> number = 0;  // threads may write the same file at once
 
+// A name that is as long as names may be is cut, between two characters of UTF-8.
 static std::string temporary_for(const FilePlace& place) {
-  return fmt::format(".{}.tmp.{}.{}", place.name(), ::getpid(), number++);
+  const std::string end = fmt::format(".tmp.{}.{}", ::getpid(), number++);
+  std::string name = "." + place.name();
+  if (name.size() + end.size() > NAME_MAX) {
+    std::size_t size = NAME_MAX - end.size();
+    while (size > 1 && (static_cast<unsigned char>(name[size]) & 0xc0) == 0x80) --size;
+    name.resize(size);
+  }
+  return name + end;
 }
 
 // 0, or why its names may not survive a power failure.
@@ -72,8 +81,10 @@ PendingFile::PendingFile(FilePlace place, std::int64_t bytes)
   const int folder = place_.folder().descriptor();
   if (const int error = place_.folder().error()) fail_writing("cannot be created", error);
   // A rename replaces whatever stands there: for root even /dev/null.
-  if (struct stat there{};
-      ::fstatat(folder, place_.name().c_str(), &there, 0) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+  struct stat there {};
+  const bool is_there = ::fstatat(folder, place_.name().c_str(), &there, 0) == 0;
+  if (!is_there && errno == ENAMETOOLONG) fail_writing("cannot be created", errno);
+  if (is_there && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     fail(Fault::storage, place_.path().string(),
          " is a device, a pipe or a socket, which is not replaced; name a file");
   // One may be left of a killed process of the same number.
@@ -190,6 +201,23 @@ void link_durably(const FilePlace& file, const FilePlace& place) {
     fail_linking("cannot be replaced", error);
   }
   if (const int error = sync_error(place.folder())) fail_linking(kUnsynced, error);
+}
+
+void separate_from_links(const FilePlace& place) {
+  struct stat about {};
+  if (::fstatat(place.folder().descriptor(), place.name().c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (S_ISLNK(about.st_mode) || (S_ISREG(about.st_mode) && about.st_nlink > 1)) copy_durably(place, place);
+}
+
+void check_changeable(const FilePlace& place, bool appends) {
+  // The file itself refuses by these two errors alone; by others its permissions do, which a rename does not ask.
+  const int file = open_file(place, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | (appends ? O_APPEND : 0));
+  const int error = file < 0 ? errno : 0;
+  if (file >= 0) ::close(file);
+  if (error != EPERM && error != EROFS && !(appends && error == EACCES)) return;
+  fail(Fault::storage, place.path().string(), " cannot be changed: ", message(error), "; ",
+       error == EPERM ? "it is immutable or append-only (lsattr); end that by chattr -i -a" : system_remedy(error),
+       "; nothing was changed");
 }
 
 void remove_file(const FilePlace& place) {

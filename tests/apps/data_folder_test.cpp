@@ -85,6 +85,26 @@ TEST_F(DataFolder, AResumedRunTakesAPathOfOtherData) {
   }
 }
 
+TEST_F(DataFolder, ArchivesAndAddressesAreToBeUnpackedAndDownloaded) {
+  std::ofstream(*folder_ / "a b.zip") << "packed";
+  const struct {
+    std::string source, expected;
+  } kCases[] = {
+      {path("a b.zip"), ": is no folder, .csv, .tar, .npz or .h5 file; unpack it first: unzip '" + path("a b.zip") +
+                            "' -d '" + path("a b") + "', and name '" + path("a b") + "'"},
+      {"x/photos.tar.gz",
+       "; unpack it first: mkdir x/photos && tar -xzf x/photos.tar.gz -C x/photos, and name x/photos"},
+      {"photos.TGZ", "; unpack it first: mkdir photos && tar -xzf photos.TGZ -C photos, and name photos"},
+      {"photos.tar.xz", "tar -xJf photos.tar.xz -C photos"},
+      {"photos.7z", "7z x photos.7z -ophotos"},
+      {"https://host/photos.zip", "; nothing is downloaded: curl -LO https://host/photos.zip, unpack it"},
+      {"s3://bucket/photos", "; nothing is downloaded: copy it here first, and name that"},
+      {"photos", ": no such folder, .csv, .tar, .npz or .h5 file; name one with --data"},
+  };
+  for (const auto& [source, expected] : kCases)
+    EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(small_config(), source); }), HasSubstr(expected));
+}
+
 // Not the folder that they are in.
 TEST_F(DataFolder, LinksToNothingAreNamed) {
   const fs::path root = *folder_ / "lost";

@@ -24,6 +24,18 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
       {"--config net.yaml steps=3", "; write --set steps=3\n"},
       {"--config net.yaml --foo 3 --bar", "not expected: --foo 3 --bar; --help says more\n"},
       {"fit", "; the command is `trainer train`\n"},
+      {"serve",
+       "not expected: serve; there is no server; `trainer predict --csv` takes folders, and a program in C++ predicts "
+       "with Predictor (docs/cpp.md)\n"},
+      {"tune --config net.yaml",
+       "; nothing searches for settings; train with several by --set in a loop of the shell, and set the runs beside "
+       "each other by `trainer compare`\n"},
+      {"lr_find", "several rates by --set, and set the runs beside each other by `trainer compare`\n"},
+      {"find-lr", "several rates by --set, and set the runs beside each other by `trainer compare`\n"},
+      {"quantize", "; there are no integer weights; `trainer export net.onnx` writes what other programs quantize\n"},
+      {"show photos",
+       "; of data it is `trainer data inspect SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
+       "`trainer checkpoint inspect FILE`\n"},
       {"--eval", "; the command is `trainer eval`\n"},
       {"--config net.yaml --test", "; the command is `trainer eval`\n"},
       {"resume runs/a", "; write trainer --resume runs/a\n"},

@@ -209,6 +209,13 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_THAT(last, HasSubstr("seed: 7"));
 }
 
+// They would hide or turn around what stands beside them.
+TEST(Report, ControlAndBidirectionalCharactersAreEscaped) {
+  EXPECT_EQ(html_text("a\x1b[2Jb"), "a\\x1b[2Jb");
+  EXPECT_EQ(html_text("gnp.\u202etxt"), "gnp.\\u202etxt");
+  EXPECT_EQ(html_text("two\nlines\tof <text>"), "two\nlines\tof &lt;text&gt;");
+}
+
 // A hundred classes have no matrix; names with HTML's letters stay text.
 TEST(Report, ManyClassesAndOddNames) {
   const TempFolder folder;

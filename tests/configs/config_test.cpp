@@ -111,8 +111,16 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
   const struct {
     std::string text, expected;
   } kCases[] = {
-      {"modle: mlp\ndata: glyphs\nepochs: 1", "net.yaml:1:1: unknown key \"modle\", expected one of"},
-      {"modle: mlp\ndata: glyphs\nepochs: 1", "did you mean \"model\"?"},
+      {"modle: mlp\ndata: glyphs\nepochs: 1", "net.yaml:1:1: unknown key \"modle\"; did you mean \"model\"?"},
+      {"zzz: mlp\ndata: glyphs\nepochs: 1", "unknown key \"zzz\", expected one of model, init_from, "},
+      {"model: mlp\ndata: glyphs\nepochs: 1\nlr: 1",
+       "unknown key \"lr\"; in this configuration it is schedule.constant.rate; the learning rate stands under"},
+      {"model: mlp\ndata: glyphs\nepochs: 1\nschedule: {cosine: {rate: 0.1}}\nlearning_rate: 1",
+       "unknown key \"learning_rate\"; in this configuration it is schedule.cosine.rate; "},
+      {"model: mlp\ndata: {mnist: {batch: 3}}\nepochs: 1\nbatch_size: 1",
+       "unknown key \"batch_size\"; in this configuration it is data.mnist.batch; "},
+      {"model: mlp\ndata: {arrays: {path: x}}\nepochs: 1\nholdout: 0.1",
+       "unknown key \"holdout\"; in this configuration it is data.arrays.holdout"},
       {"data: glyphs\nepochs: 1", "the key model is missing"},
       {"model: mlp\nepochs: 1", "the key data is missing"},
       {"model: mlp\ndata: glyphs", "the length of the run is missing, expected epochs or steps"},

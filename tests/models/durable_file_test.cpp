@@ -236,9 +236,27 @@ TEST_F(DurableFile, AKilledWriterLeavesNothing) {
 
 // The name is tried before anything is written.
 TEST_F(DurableFile, RefusesANameThatIsTooLong) {
-  const std::string line = error_of(Fault::storage, [&] { PendingFile(folder_ / std::string(250, 'a'), 1); });
+  const std::string line = error_of(Fault::storage, [&] { PendingFile(folder_ / std::string(256, 'a'), 1); });
   EXPECT_NE(line.find("cannot be created: File name too long"), std::string::npos) << line;
   EXPECT_EQ(files(), 0);
+}
+
+// A temporary's name is no longer than the file's own may be.
+TEST_F(DurableFile, TakesEveryNameThatTheSystemTakes) {
+  std::string accents = "a";
+  while (accents.size() < 255) accents += "\u00e9";
+  for (const std::string& name : {std::string(240, 'a'), std::string(248, 'a'), std::string(255, 'a'), accents}) {
+    for (const char* text : {"first", "second"}) {
+      PendingFile file(folder_ / name, 1);
+      file.write(bytes_of(text));
+      file.publish();
+    }
+    link_durably(folder_ / name, folder_ / std::string(255, 'b'));
+    EXPECT_EQ(fs::file_size(folder_ / std::string(255, 'b')), 6u) << name.size();
+    fs::remove(folder_ / name);
+    fs::remove(folder_ / std::string(255, 'b'));
+    EXPECT_EQ(files(), 0) << name.size();
+  }
 }
 
 TEST_F(DurableFile, KillLeavesAWholeCheckpoint) {

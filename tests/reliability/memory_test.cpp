@@ -204,8 +204,7 @@ threads: 1
 )");
   const std::string trials = path("trials"), trial = "nixie-trial-", log = path("log");
   std::filesystem::create_directories(trials + "/" + trial + "stale");
-  std::filesystem::last_write_time(trials + "/" + trial + "stale",
-                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  write("trials/" + trial + "stale/.made-by-nixie-for-a-trial", "");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   for (const std::vector<std::string>& command :

@@ -97,14 +97,15 @@ class Reliability : public testing::Test {
     std::printf("%ld calls change a run's folder;%s all recovered\n", all, counted.c_str());
   }
 
-  /// Fails one reading call in each of about `points` resumed runs, each of a run that was killed half way.
-  void disturb_reads(const std::vector<std::string>& kinds, long points) const {
+  /// Fails one reading call, or one that asks about a file, in each of about `points` resumed runs, each of a run that
+  /// was killed half way.
+  void disturb_reads(const std::vector<std::string>& kinds, long points, const std::string& which = "reads") const {
     const std::filesystem::path half = folder_ / "half", broken = folder_ / "broken";
     EXPECT_EQ(run(half, fault(half, calls() / 2, "kill")), 128 + SIGKILL);
     const auto resumed = [&](long at, const std::string& kind) {
       std::filesystem::copy(half, broken, std::filesystem::copy_options::recursive);
       auto environment = fault(broken, at, kind);
-      environment["NIXIE_FAULT_CALLS"] = "reads";
+      environment["NIXIE_FAULT_CALLS"] = which;
       return run(broken, environment);
     };
     EXPECT_EQ(resumed(0, "none"), 0);
@@ -115,16 +116,17 @@ class Reliability : public testing::Test {
     long turn = 0;
     for (const std::string& kind : kinds)
       for (long at = 1 + turn++ % step; at <= all; at += step) {
-        const std::string what = fmt::format("{} at read {} of {}", kind, at, all);
+        const std::string what = fmt::format("{} at {} {} of {}", kind, which, at, all);
         const int code = resumed(at, kind);
         ++codes[code];
         EXPECT_TRUE(code == 0 || (kind != "short" && kind != kInterrupted && code < 128))
             << what << ": " << code << text_of(file("log"));
+        EXPECT_THAT(text_of(file("log")), testing::Not(testing::HasSubstr("in use"))) << what;
         expect_recovery(broken, what);
       }
     std::string counted;
     for (const auto& [code, count] : codes) counted += fmt::format(" {} runs ended with {};", count, code);
-    std::printf("%ld calls read a resumed run's folder;%s all recovered\n", all, counted.c_str());
+    std::printf("%ld %s of a resumed run's folder;%s all recovered\n", all, which.c_str(), counted.c_str());
   }
 
   /// Kills a resume of the finished run at each of about `points` calls, which loses no kept checkpoint even until the
@@ -214,6 +216,10 @@ TEST_F(Reliability, AFailingReadLosesNothing) { disturb_reads({std::to_string(EI
 TEST_F(Reliability, EveryFailingReadLosesNothingLong) {
   disturb_reads({std::to_string(EIO), "short", kInterrupted}, 1'000'000);
 }
+
+// What is there is then not known: no other trainer, no other file.
+TEST_F(Reliability, AFailingLookLosesNothing) { disturb_reads({std::to_string(EIO)}, 12, "looks"); }
+TEST_F(Reliability, EveryFailingLookLosesNothingLong) { disturb_reads({std::to_string(EIO)}, 1'000'000, "looks"); }
 
 #endif
 

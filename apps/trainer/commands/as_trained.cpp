@@ -39,6 +39,7 @@ class Seen : public Base {
   }
   std::vector<std::int32_t> labels_without_class() const override { return data_->labels_without_class(); }
   std::string target_place(std::int64_t index) const override { return data_->target_place(index); }
+  std::string sample_place(std::int64_t index) const override { return data_->sample_place(index); }
   Preparation preparation() const override { return preparation_; }
 
  protected:

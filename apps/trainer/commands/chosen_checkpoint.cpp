@@ -1,6 +1,8 @@
 // The best checkpoint goes before the last.
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 
+#include "nixie/apps/trainer/commands/better_run.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie {
@@ -44,6 +46,9 @@ fs::path chosen_checkpoint(const CheckpointChoice& choice) {
   check(found.has_value(), choice.run.empty()
                                ? "runs/ holds no checkpoint; name one with --checkpoint FILE or --run DIR"
                                : choice.run.string() + " holds neither best.h5 nor last.h5");
+  if (choice.run.empty())
+    if (const std::string better = better_run_text(*found); !better.empty())
+      fmt::print(stderr, "{}\n", printable(better));  // apart from the results
   return *found;
 }
 

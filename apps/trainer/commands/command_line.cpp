@@ -30,7 +30,7 @@ using Run = std::function<int()>;
 
 // What the first argument of a command may be.
 const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify", "diff", "convert"},
-                               kDataActions = {"inspect", "verify", "pack"}, kShells = {"bash"};
+                               kDataActions = {"inspect", "split", "verify", "pack"}, kShells = {"bash"};
 
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
   app.add_option("--checkpoint", choice.file, "the model; by default that of the run saved last in runs/");
@@ -50,6 +50,7 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
       ->check(word_of({"test", "train", "all"}))
       ->capture_default_str();
   app.add_flag("--confusion", command.confusion, "also print how often samples of each class are taken for each");
+  app.add_flag("--csv", command.csv, "a table of the samples: file,truth,guess,score; the result goes to stderr");
   add_assignments(app, command.assignments);
   return [&] { return run_eval(command), 0; };
 }
@@ -125,7 +126,8 @@ Run add_config_print(CLI::App& app, ConfigChoice& choice) {
 
 Run add_data(CLI::App& app, DataCommand& command) {
   app.add_option("ACTION", command.action,
-                 "inspect: print what it holds; verify: read every sample and name the damaged; pack: write it packed")
+                 "inspect: print what it holds; split: list file,half,class of every sample, which are held out; "
+                 "verify: read every sample and name the damaged; pack: write it packed")
       ->required()
       ->check(word_of(kDataActions));
   app.add_option(

@@ -10,6 +10,7 @@
 
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/commands/data_scan.h"
+#include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/one_line.h"
@@ -97,6 +98,27 @@ DataScan scan_half(const char* name, const Dataset& half) {
   return scan_data(half, [&](std::int64_t done) { counter(done); });
 }
 
+/// Of the test half nothing where there is none.
+std::pair<DataScan, DataScan> scan_halves(const Splits& splits) {
+  DataScan first = scan_half("training", *splits.train);
+  return {std::move(first), splits.test ? scan_half("test", *splits.test) : DataScan{}};
+}
+
+/// A row for each sample: where it is, its half and, where that is known without decoding, its class.
+void list_halves(const Splits& splits) {
+  tell("file,half,class\n");
+  for (const auto& [name, half] : {std::pair("train", splits.train), std::pair("test", splits.test)}) {
+    if (!half) continue;
+    const std::vector<std::int32_t> labels = half->labels();
+    for (std::int64_t i = 0; i < half->size(); ++i) {
+      const std::string place = half->sample_place(i);
+      const auto at = static_cast<std::size_t>(i);
+      tell("{},{},{}\n", place.empty() ? std::to_string(i) : csv_path(place), name,
+           at < labels.size() ? csv_text(half->class_names()[static_cast<std::size_t>(labels[at])]) : "");
+    }
+  }
+}
+
 std::string numbers_text(const std::vector<double>& numbers) {
   constexpr std::size_t kMost = 16;
   std::string text;
@@ -118,13 +140,14 @@ void print_targets(const char* half, const std::vector<DataScan::Numbers>& targe
 }
 
 bool inspect(const AnyDataset& data, const Splits& splits) {
-  const Dataset &train = *splits.train, &test = *splits.test;
+  const Dataset& train = *splits.train;
   const bool has_classes = train.target().is_class(), has_masks = train.target().is_dense();
-  tell("data {}: {} training and {} test samples {}, each {} of {}\n", data.kind(), train.size(), test.size(),
+  tell("data {}: {} training and {} test samples {}, each {} of {}\n", data.kind(), train.size(),
+       splits.test ? splits.test->size() : 0,
        has_classes ? fmt::format("of {} classes", train.classes()) : "with " + to_string(train.target()),
        train.sample_shape(), train.bytes() ? "bytes" : "floats");
   for (const std::string& note : splits.notes) tell("{}\n", note);
-  const DataScan first = scan_half("training", train), second = scan_half("test", test);
+  const auto [first, second] = scan_halves(splits);
   tell("{} of the training half: mean {}, deviation {}\n", train.bytes() ? "pixels" : "values",
        numbers_text(first.mean), numbers_text(first.deviation));
   const std::vector<std::string> names = has_classes || has_masks ? train.class_names() : std::vector<std::string>{};
@@ -132,10 +155,10 @@ bool inspect(const AnyDataset& data, const Splits& splits) {
   if (!first.targets.empty()) {
     tell("{:28} {:>10} {:>12} {:>12} {:>12} {:>12}\n", "", "half", "mean", "deviation", "least", "most");
     print_targets("training", first.targets, train.target().shape.size());
-    print_targets("test", second.targets, test.target().shape.size());
+    if (splits.test) print_targets("test", second.targets, splits.test->target().shape.size());
   }
   for (std::size_t c = 0; c < std::min(names.size(), kMostClasses); ++c)
-    tell("{:28} {:10} {:10}\n", one_line(names[c]), first.counts[c], second.counts[c]);
+    tell("{:28} {:10} {:10}\n", one_line(names[c]), first.counts[c], c < second.counts.size() ? second.counts[c] : 0);
   if (names.size() > kMostClasses) {
     const auto [least, most] = std::minmax_element(first.counts.begin(), first.counts.end());
     tell("... and {} more; the training samples of a class are {} to {}\n", names.size() - kMostClasses, *least, *most);
@@ -146,7 +169,7 @@ bool inspect(const AnyDataset& data, const Splits& splits) {
 }
 
 bool verify(const Splits& splits) {
-  const DataScan first = scan_half("training", *splits.train), second = scan_half("test", *splits.test);
+  const auto [first, second] = scan_halves(splits);
   for (const std::string& note : splits.notes) tell("{}\n", note);
   print_damage("training", first);
   print_damage("test", second);
@@ -204,6 +227,8 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
     check_output(path, FilesInUse(), "name another folder");
     check(!fs::exists(path), path.string(), " is there already; name another folder, or remove the packed files first");
   }
+  check(splits.test != nullptr, "nothing is held out (holdout: 0), but packed data have both halves; leave a part for ",
+        "the test half");
   const ByteDataset &train = bytes_of(data, *splits.train), &test = bytes_of(data, *splits.test);
   const DataScan scan = scan_half("measures", train);
   if (!scan.damaged.empty()) {
@@ -228,6 +253,7 @@ bool run_data(const DataCommand& command) {
   const AnyDataset data = dataset_of(command);
   const Splits splits = data.open();
   if (command.action == "inspect") return inspect(data, splits);
+  if (command.action == "split") return list_halves(splits), true;
   return command.action == "verify" ? verify(splits) : pack(command, data, splits);
 }
 

@@ -1,4 +1,5 @@
-// trainer data: inspects a dataset, verifies that all of it can be read, and writes a packed copy for fast reading.
+// trainer data: inspects a dataset, lists its halves, verifies that all of it can be read, and writes a packed copy for
+// fast reading.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +9,7 @@
 namespace nixie {
 
 struct DataCommand {
-  std::string action = {};                    ///< inspect, verify or pack
+  std::string action = {};                    ///< inspect, split, verify or pack
   std::filesystem::path source = {};          ///< a folder as --data takes it
   std::filesystem::path out = {};             ///< of pack: a folder
   std::int64_t side = 0;                      ///< of samples of pictures; 0: what most pictures have, 256 at most

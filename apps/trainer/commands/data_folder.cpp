@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/core/base/shell_word.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/array_source.h"
 #include "nixie/data/files/image.h"
@@ -20,6 +21,33 @@ namespace fs = std::filesystem;
 
 const char* kind_of_table(const fs::path& table) { return is_number_table(table) ? Arrays::name : ImageFolder::name; }
 
+/// `; unpack it first: unzip photos.zip -d photos, ...` for what is packed or elsewhere; else "".
+std::string unpack_advice(const fs::path& source) {
+  const std::string text = source.string();
+  for (const char* scheme : {"http://", "https://", "ftp://", "http:/", "https:/"})
+    if (text.starts_with(scheme))
+      return "; nothing is downloaded: curl -LO " + shell_word(text) + ", unpack it if it is an archive, and name that";
+  if (text.find("://") != std::string::npos) return "; nothing is downloaded: copy it here first, and name that";
+  constexpr std::pair<const char*, const char*> kUnpack[] = {{".zip", "unzip {} -d {}"},
+                                                             {".tar.gz", "tar -xzf {} -C {}"},
+                                                             {".tgz", "tar -xzf {} -C {}"},
+                                                             {".tar.xz", "tar -xJf {} -C {}"},
+                                                             {".txz", "tar -xJf {} -C {}"},
+                                                             {".tar.bz2", "tar -xjf {} -C {}"},
+                                                             {".tar.zst", "tar --zstd -xf {} -C {}"},
+                                                             {".7z", "7z x {} -o{}"},
+                                                             {".rar", "unrar x {} {}/"}};
+  const std::string name = lower_case(text);
+  for (const auto& [end, command] : kUnpack) {
+    if (!name.ends_with(end)) continue;
+    const std::string folder = text.substr(0, text.size() - std::string_view(end).size());
+    const std::string made = std::string_view(command).starts_with("tar") ? "mkdir " + shell_word(folder) + " && " : "";
+    return fmt::format("; unpack it first: {}{}, and name {}", made,
+                       fmt::format(fmt::runtime(command), shell_word(text), shell_word(folder)), shell_word(folder));
+  }
+  return {};
+}
+
 /// The kind of dataset whose files are there.
 std::string kind_of(const fs::path& folder, const char* option = "with --data") try {
   std::error_code error;
@@ -29,9 +57,10 @@ std::string kind_of(const fs::path& folder, const char* option = "with --data") 
   const bool is_folder = fs::is_directory(folder, error);
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
     fail_reading(folder, error.value(), Fault::data, "check the path and its permissions");
+  const std::string advice = unpack_advice(folder);
   if (!is_folder)
     fail(Fault::data, folder.string(), fs::exists(folder, error) ? ": is no" : ": no such",
-         " folder, .csv, .tar, .npz or .h5 file; name one ", option);
+         " folder, .csv, .tar, .npz or .h5 file", advice.empty() ? "; name one " + std::string(option) : advice);
   bool has_pictures = false, has_files = false;  // in folders or shards; beside each other
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();

@@ -13,6 +13,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
+#include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/core/base/one_line.h"
@@ -20,16 +21,17 @@
 namespace nixie {
 namespace {
 
+/// A model may have more outputs than the data has classes.
+std::string class_name(const std::vector<std::string>& names, std::int32_t c) {
+  return static_cast<std::size_t>(c) < names.size() ? names[static_cast<std::size_t>(c)] : std::to_string(c);
+}
+
 /// A row for each class of the samples with the share that is right; of many classes the pairs most often confused.
 std::string confusion_text(const std::vector<Prediction>& predictions, const std::vector<std::string>& names) {
   constexpr std::size_t kMostClasses = 30, kMostPairs = 30;
   std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> pairs;  // label, predicted -> samples
   for (const auto& [label, predicted, score] : predictions) ++pairs[{label, predicted}];
-  // A model may have more outputs than the data has classes.
-  const auto name = [&](std::int32_t c) {
-    return static_cast<std::size_t>(c) < names.size() ? one_line(names[static_cast<std::size_t>(c)])
-                                                      : std::to_string(c);
-  };
+  const auto name = [&](std::int32_t c) { return one_line(class_name(names, c)); };
   std::set<std::int32_t> classes;
   for (const auto& [pair, count] : pairs) classes.insert({pair.first, pair.second});
   if (classes.size() > kMostClasses) {
@@ -66,6 +68,28 @@ std::string confusion_text(const std::vector<Prediction>& predictions, const std
   return "rows: what the samples are; columns: what the model says\n" + text;
 }
 
+/// A row for each sample, in the data's order.
+void print_samples(const Dataset& data, const std::vector<Prediction>& predictions) {
+  tell("file,truth,guess,score\n");
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const auto& [label, predicted, score] = predictions[i];
+    const std::string place = data.sample_place(static_cast<std::int64_t>(i));
+    tell("{},{},{},{:.6g}\n", place.empty() ? std::to_string(i) : csv_path(place),
+         csv_text(class_name(data.class_names(), label)), csv_text(class_name(data.class_names(), predicted)), score);
+  }
+}
+
+/// The half that is evaluated, or both.
+std::shared_ptr<const Dataset> chosen_part(const Splits& data, const TrainedModel& trained, const std::string& split) {
+  const auto seen = [&](const std::shared_ptr<const Dataset>& half) {
+    return as_trained(half, trained.preparation, trained.class_names);
+  };
+  if (split == "train" || (split == "all" && !data.test)) return seen(data.train);
+  check(data.test != nullptr, "nothing of the data is held out (holdout: 0); evaluate on other data with --data, or ",
+        "on those that it was trained with: --split train");
+  return split == "all" ? joined(seen(data.train), seen(data.test)) : seen(data.test);
+}
+
 /// The checkpoint with the configuration of the evaluation.
 TrainedModel load(const EvalCommand& command, const std::filesystem::path& file) {
   std::vector<std::string> set = command.assignments;
@@ -84,30 +108,32 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
               const std::function<bool()>& stop = {}) {
   const TrainConfig& config = trained.config;
   const Splits data = config.data.open();
-  const auto seen = [&](const std::shared_ptr<const Dataset>& half) {
-    return as_trained(half, trained.preparation, trained.class_names);
-  };
-  const bool all = command.split == "all";
-  const std::string part = all ? "both halves" : "the " + command.split + " half";
-  const auto half =
-      all ? joined(seen(data.train), seen(data.test)) : seen(command.split == "train" ? data.train : data.test);
+  const std::string part = command.split == "all" ? "both halves" : "the " + command.split + " half";
+  const std::shared_ptr<const Dataset> half = chosen_part(data, trained, command.split);
   check(half->sample_shape() == trained.model.input_shape(), "the data's samples are ", half->sample_shape(),
         ", the model was trained with ", trained.model.input_shape(), "; set the data's size");
   check(!command.confusion || half->target().is_class(), "the data's targets are ", to_string(half->target()),
         ", so no class is taken for another; leave --confusion out");
+  check(!command.csv || half->target().is_class(), "the data's targets are ", to_string(half->target()),
+        ", so samples have no classes; leave --csv out");
+  const auto say = [&](const std::string& text) {  // apart from a table
+    command.csv ? fmt::print(stderr, "{}", printable(text)) : tell_text(text);
+  };
   const auto backend = open_backend(config.backend, config.threads);
-  tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n", machine_text(*backend, config.threads),
-       config.model.kind(), file, trained.step, config.data.kind(), half->size(), part);
-  for (const std::string& note : data.notes) tell("data: {}\n", note);
+  say(fmt::format("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n",
+                  machine_text(*backend, config.threads), config.model.kind(), file.string(), trained.step,
+                  config.data.kind(), half->size(), part));
+  for (const std::string& note : data.notes) say(fmt::format("data: {}\n", note));
   std::optional<Evaluation> evaluated;
   Evaluator evaluator(*backend, trained.model, config, half, loader_options(config), part);
   evaluator.store_variables();
   within_batch(config, [&] { evaluated = evaluator.run(stop); });
   if (!evaluated) return;
   const Evaluation& result = *evaluated;
-  if (command.confusion) tell("{}", confusion_text(result.predictions, half->class_names()));
-  for (const auto& [name, value] : result.metrics) tell("{} {} {:.4f}\n", command.split, name, value);
-  tell("{}\n", to_string(result, command.split));
+  if (command.csv) print_samples(*half, result.predictions);
+  if (command.confusion) say(confusion_text(result.predictions, half->class_names()));
+  for (const auto& [name, value] : result.metrics) say(fmt::format("{} {} {:.4f}\n", command.split, name, value));
+  say(to_string(result, command.split) + "\n");
   if (!std::isfinite(result.loss))
     fail(Fault::non_finite, "the loss is not finite", result.non_finite.text(), "; ",
          result.non_finite.remedy.empty() ? "take another checkpoint" : result.non_finite.remedy);

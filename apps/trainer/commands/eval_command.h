@@ -13,6 +13,7 @@ struct EvalCommand {
   std::filesystem::path data = {};            ///< empty: the data of the run
   std::string split = "test";                 ///< or train, or all
   bool confusion = false;                     ///< also prints how often each class is taken for each
+  bool csv = false;                           ///< prints a row for each sample; all else goes to stderr
   std::vector<std::string> assignments = {};  ///< of --set
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
@@ -20,21 +21,13 @@ namespace {
 
 constexpr std::size_t kBatch = 32;
 
-/// A field of a CSV file: in quotes where it holds what would end it (RFC 4180).
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 /// The first `most` scores.
 void print(const std::string& name, const std::vector<Score>& scores, std::size_t most, const PredictCommand& command) {
   if (!command.csv) tell("{}\n", one_line(name));
   for (std::size_t i = 0; i < std::min(scores.size(), most); ++i) {
     const auto& [class_name, value] = scores[i];
     if (command.csv)
-      tell("{},{},{},{:.6g}\n", csv_field(one_line(name)), i + 1, csv_field(one_line(class_name)), value);
+      tell("{},{},{},{:.6g}\n", csv_path(name), i + 1, csv_text(class_name), value);
     else
       tell("  {:8.4f}  {}\n", value, one_line(class_name));
   }

@@ -35,13 +35,15 @@ void run_dry(const TrainConfig& config) {
   run_summary(config);
   const std::string limit =
       fmt::format("data.{}.limit={}", config.data.kind(), config.data.batch() * config.accumulate);
+  bool evaluates = true;
   const auto train = [&] {
     Trainer trainer(with_assignments(config, "--dry-run", {limit, "steps=1"}), {.out = stdout});
+    evaluates = trainer.evaluates();
     trainer.take_memory();
     within_batch(config, [&] { trainer.train(); });
   };
   with_batch_advice(config, train, try_training);
-  tell("dry run: one step and one evaluation are done, nothing was written\n");
+  tell("dry run: one step {} done, nothing was written\n", evaluates ? "and one evaluation are" : "is");
 }
 
 }  // namespace nixie

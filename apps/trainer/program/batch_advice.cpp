@@ -11,6 +11,7 @@
 
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/subprocess.h"
+#include "nixie/apps/trainer/program/trial_folder.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/cpu/host/memory.h"
@@ -24,7 +25,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kSecondsOfTrial = 30;                // one that still runs then says nothing
-constexpr std::chrono::seconds kStale(600);             // a folder that old is of no trial
 constexpr std::chrono::seconds kLastTrial(10);          // later none begins
 constexpr std::chrono::seconds kEndOfTrainingTrial(5);  // evaluations are cut short from then on
 constexpr std::int64_t kSpareBytes = 2 << 20;           // runs of the same take a little more or less
@@ -33,41 +33,6 @@ constexpr double kCloseEnough = 1.25;                   // between a batch that 
 std::string batch_assignment(const TrainConfig& config, std::int64_t batch) {
   return fmt::format("data.{}.batch={}", config.data.kind(), batch);
 }
-
-/// A folder for trials; empty where none can be made. Those that a killed process left are removed.
-class TrialFolder {
- public:
-  TrialFolder() {
-    std::error_code error;
-    const fs::path parent = fs::temp_directory_path(error);
-    if (error) return;
-    remove_stale(parent);
-    std::string name = (parent / (std::string(kName) + "XXXXXX")).string();
-    if (::mkdtemp(name.data())) path_ = name;
-  }
-  ~TrialFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  TrialFolder(const TrialFolder&) = delete;
-  TrialFolder& operator=(const TrialFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  static constexpr const char* kName = "nixie-trial-";
-
-  static void remove_stale(const fs::path& parent) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(parent, ignored)) {
-      const bool is_folder = entry.symlink_status(ignored).type() == fs::file_type::directory;
-      if (!is_folder || !entry.path().filename().string().starts_with(kName)) continue;
-      const fs::file_time_type written = fs::last_write_time(entry.path(), ignored);
-      if (!ignored && fs::file_time_type::clock::now() - written > kStale) fs::remove_all(entry.path(), ignored);
-    }
-  }
-
-  fs::path path_;
-};
 
 /// For a child: it takes no memory that others use, prints nothing, leaves signals to its parent, and ends without an
 /// answer when its time is over.

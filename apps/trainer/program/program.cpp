@@ -83,6 +83,7 @@ void save_addresses() {
 
 void begin_program() {
   reserve_standard_descriptors();
+  listen_to_save_requests();  // one that comes too early, or to another command, must end nothing
   std::signal(SIGXFSZ, SIG_IGN);
   save_addresses();
 }

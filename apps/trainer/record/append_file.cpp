@@ -15,6 +15,7 @@
 namespace nixie {
 
 AppendFile::AppendFile(FilePlace place) : place_(std::move(place)) {
+  separate_from_links(place_);
   file_ = open_file(place_, O_WRONLY | O_APPEND);
   struct stat about {};
   if (file_ < 0 || ::fstat(file_, &about) != 0) fail_writing(errno);

@@ -11,7 +11,8 @@ namespace nixie {
 
 class AppendFile {
  public:
-  /// Goes on behind what stands there, which has to be a file. Throws Fault::storage.
+  /// Goes on behind what stands there, which has to be a file; behind a copy where that is a link or has further
+  /// names, whose bytes stay as they are. Throws Fault::storage.
   explicit AppendFile(FilePlace place);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

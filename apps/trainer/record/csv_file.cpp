@@ -4,7 +4,6 @@
 #include <charconv>
 #include <sstream>
 
-#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/open_to_read.h"
 
@@ -40,21 +39,58 @@ std::vector<std::string> kept_rows(const FilePlace& place, const std::string& he
   return rows;
 }
 
+CsvTable parse_csv(const std::string& text) {
+  CsvTable table;
+  std::istringstream file(text);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (table.zero_line == 0 && line.find('\0') != std::string::npos) table.zero_line = number;
+    if (file.eof()) break;  // a row that is being written
+    std::vector<std::string> cells(1);
+    for (const char c : line)
+      if (c == ',')
+        cells.emplace_back();
+      else
+        cells.back() += c;
+    if (table.columns.empty())
+      table.columns = std::move(cells);
+    else if (cells.size() == table.columns.size())
+      table.rows.push_back(std::move(cells)), table.lines.push_back(number);
+    else if (table.odd_line == 0)
+      table.odd_line = number;
+  }
+  return table;
+}
+
 }  // namespace
 
 CsvFile::CsvFile(const FilePlace& place, const std::string& header, std::int64_t step, std::int64_t most_bytes)
     : place_(place) {
+  Replacements changes;
+  plan(changes, header, step, most_bytes);
+  changes.make();
+  open();
+}
+
+CsvFile::CsvFile(Replacements& changes, const FilePlace& place, const std::string& header, std::int64_t step,
+                 std::int64_t most_bytes)
+    : place_(place) {
+  plan(changes, header, step, most_bytes);
+}
+
+void CsvFile::plan(Replacements& changes, const std::string& header, std::int64_t step, std::int64_t most_bytes) {
   std::string text = header + "\n";
   count(header);
-  for (const std::string& row : kept_rows(place, header, step)) {
+  for (const std::string& row : kept_rows(place_, header, step)) {
     // Rows of that step may have come after the checkpoint; earlier ones stand before it, whatever it counts.
     if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     count(row);
     last_row_ = row;
   }
-  write_text(place, text);
-  file_.emplace(place);
+  before_ = parse_csv(text);
+  changes.write(place_, std::move(text));
 }
 
 void CsvFile::append(const std::string& row) {
@@ -79,28 +115,8 @@ void CsvFile::count(const std::string& line) {
 }
 
 CsvTable read_csv(const FilePlace& place) {
-  CsvTable table;
-  if (!std::filesystem::is_regular_file(place.status())) return table;
-  std::istringstream file(read_text(place, Fault::storage, kAdvice));
-  std::int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (table.zero_line == 0 && line.find('\0') != std::string::npos) table.zero_line = number;
-    if (file.eof()) break;  // a row that is being written
-    std::vector<std::string> cells(1);
-    for (const char c : line)
-      if (c == ',')
-        cells.emplace_back();
-      else
-        cells.back() += c;
-    if (table.columns.empty())
-      table.columns = std::move(cells);
-    else if (cells.size() == table.columns.size())
-      table.rows.push_back(std::move(cells)), table.lines.push_back(number);
-    else if (table.odd_line == 0)
-      table.odd_line = number;
-  }
-  return table;
+  if (!std::filesystem::is_regular_file(place.status())) return {};
+  return parse_csv(read_text(place, Fault::storage, kAdvice));
 }
 
 }  // namespace nixie

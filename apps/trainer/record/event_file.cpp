@@ -62,6 +62,19 @@ std::int64_t newest_seconds(const Folder& folder) {
   return newest;
 }
 
+// Names sort as the files were begun, also within a second or after the clock was turned back.
+FilePlace next_place(const Folder& folder) {
+  const std::int64_t seconds = std::max(static_cast<std::int64_t>(now()), newest_seconds(folder) + 1);
+  return {folder, fmt::format("{}{:010}.nixie", kPrefix, seconds)};
+}
+
+std::string begin_of(std::int64_t step) {
+  std::string begin = record(event_at(0).text(3, "brain.Event:2"));
+  constexpr int kSessionLog = 7, kStatus = 1, kStart = 1;
+  if (step > 0) begin += record(event_at(step + 1).message(kSessionLog, Protobuf().number(kStatus, kStart)));
+  return begin;
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -70,15 +83,13 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFile::EventFile(const Folder& folder, std::int64_t step) {
-  // Names sort as the files were begun, also within a second or after the clock was turned back.
-  const std::int64_t seconds = std::max(static_cast<std::int64_t>(now()), newest_seconds(folder) + 1);
-  const FilePlace place(folder, fmt::format("{}{:010}.nixie", kPrefix, seconds));
-  std::string begin = record(event_at(0).text(3, "brain.Event:2"));
-  constexpr int kSessionLog = 7, kStatus = 1, kStart = 1;
-  if (step > 0) begin += record(event_at(step + 1).message(kSessionLog, Protobuf().number(kStatus, kStart)));
-  write_text(place, begin);
-  file_.emplace(place);
+EventFile::EventFile(const Folder& folder, std::int64_t step) : place_(next_place(folder)) {
+  write_text(place_, begin_of(step));
+  open();
+}
+
+EventFile::EventFile(Replacements& changes, const Folder& folder, std::int64_t step) : place_(next_place(folder)) {
+  changes.write(place_, begin_of(step));
 }
 
 void EventFile::append(std::int64_t step, const std::vector<Scalar>& scalars) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/apps/trainer/record/append_file.h"
+#include "nixie/apps/trainer/record/replacements.h"
 
 namespace nixie {
 
@@ -26,11 +27,15 @@ class EventFile {
  public:
   /// Makes `events.out.tfevents.SECONDS.nixie` in the folder, for a run that has done `step`. Throws Fault::storage.
   EventFile(const Folder& folder, std::int64_t step);
+  /// The same in two parts: adds the file to `changes`; `open` follows once they are made.
+  EventFile(Replacements& changes, const Folder& folder, std::int64_t step);
+  void open() { file_.emplace(place_); }
   /// The system has them when this returns. Throws Fault::storage.
   void append(std::int64_t step, const std::vector<Scalar>& scalars);
   void sync() { file_->sync(); }
 
  private:
+  FilePlace place_;
   std::optional<AppendFile> file_;
 };
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +102,7 @@ void check_run_files(const Folder& folder) {
     const FilePlace file(folder, name);
     if (const fs::file_status found = file.status(); fs::exists(found) && !fs::is_regular_file(found))
       fail(Fault::storage, file.path().string(), " is no regular file; move it away, or choose another folder");
+    check_changeable(file, file.name() == "log.txt");
   }
 }
 
@@ -120,6 +122,16 @@ std::vector<std::string> kept_names(const Folder& folder) {
   return names;
 }
 
+std::string kept_name(std::int64_t step) { return fmt::format("step-{}.h5", step); }
+
+/// Those up to `step` but for the newest `count`.
+std::vector<FilePlace> outnumbered(const Folder& folder, std::int64_t step, std::int64_t count) {
+  std::vector<FilePlace> files;
+  for (const std::string& name : kept_names(folder))
+    if (kept_step(name) <= step && count-- <= 0) files.emplace_back(folder, name);
+  return files;
+}
+
 }  // namespace
 
 std::vector<FilePlace> kept_checkpoints(const Folder& folder) {
@@ -137,9 +149,15 @@ std::vector<FilePlace> run_checkpoints(const Folder& folder) {
 
 void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count) {
   const Folder& folder = file.folder();
-  link_durably(file, {folder, fmt::format("step-{}.h5", step)});
-  for (const std::string& name : kept_names(folder))
-    if (kept_step(name) <= step && count-- <= 0) remove_file({folder, name});
+  link_durably(file, {folder, kept_name(step)});
+  for (const FilePlace& old : outnumbered(folder, step, count)) remove_file(old);
+}
+
+void check_can_keep(const Folder& folder, std::int64_t step, std::int64_t count) {
+  const FilePlace kept(folder, kept_name(step));
+  check_changeable(kept);
+  const bool is_new = !fs::exists(kept.status());
+  for (const FilePlace& old : outnumbered(folder, step, is_new ? count - 1 : count)) check_changeable(old);
 }
 
 namespace {
@@ -168,6 +186,11 @@ bool may_live(const std::string& holder) {
   return host_name() != host.data() || ::kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
 }
 
+bool has_further_names(int file) {
+  struct stat about {};
+  return ::fstat(file, &about) == 0 && about.st_nlink > 1;
+}
+
 /// How long a holder may take to write its name, and one that only looks to let go.
 constexpr std::chrono::milliseconds kNaming(1000), kLook(10);
 
@@ -180,21 +203,29 @@ int lock(const Folder& folder) {
   };
   if (folder.error()) fail_locking(folder.error());
   check_in_place(folder);
-  const int file = open_file(place, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
-  if (file < 0) fail_locking(errno);
   for (auto waited = kLook;; waited += kLook) {
+    const int file = open_file(place, O_RDWR | O_CREAT | O_NOFOLLOW, 0666);
+    if (file < 0) fail_locking(errno);
     // Nobody can remove the folder's own lock from it; but some network file systems lock files alone.
-    const bool is_taken = ::flock(folder.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (!is_taken && ::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+    const bool has_folder = ::flock(folder.descriptor(), LOCK_EX | LOCK_NB) == 0,
+               is_taken = !has_folder && errno == EWOULDBLOCK;
+    const bool has_file = !is_taken && ::flock(file, LOCK_EX | LOCK_NB) == 0;
     const int error = errno;
+    if (has_file && !has_further_names(file)) return file;
+    // It is another folder's, too, as in a copy of links (cp -al), whose trainer may hold it.
+    if (has_file || (has_folder && error == EWOULDBLOCK && has_further_names(file))) {
+      ::close(file);
+      remove_file(place);
+      continue;
+    }
     std::array<char, 300> text{};
     std::ignore = ::pread(file, text.data(), text.size() - 1, 0);
     const std::string holder = text.data();
+    ::close(file);
     if (error == EWOULDBLOCK && !may_live(holder) && waited < kNaming) {
       std::this_thread::sleep_for(kLook);
       continue;
     }
-    ::close(file);
     if (error != EWOULDBLOCK) fail_locking(error);
     fail(Fault::usage, folder.path().string(), " is in use by another trainer",
          holder.empty() ? "" : fmt::format(" ({})", printable(holder)),

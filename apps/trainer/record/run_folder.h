@@ -18,7 +18,8 @@ void claim_run_folder(const std::filesystem::path& folder);
 void check_holds_no_run(const Folder& folder);
 /// Throws a usage Error where a trainer has the folder, whose process and host it names, or it holds a run.
 void check_free(const Folder& folder);
-/// Throws Fault::storage where one of the files that a run reads or appends to is a pipe, a device or a folder.
+/// Throws Fault::storage where one of the files that a run reads or writes is a pipe, a device or a folder, or is not
+/// to be changed.
 void check_run_files(const Folder& folder);
 /// The folder of `root/name` with the largest number. Throws a usage Error where there is none.
 std::filesystem::path newest_run_folder(const std::filesystem::path& root, const std::string& name);
@@ -29,6 +30,8 @@ inline constexpr const char* kScheduledCheckpoint = "scheduled.h5";
 /// Keeps the file of `step` as `step-N.h5` beside it, a second name of the same bytes, and removes such files of
 /// earlier steps but for the newest `count`. Throws Fault::storage.
 void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count);
+/// Throws Fault::storage where keep_checkpoint would, for a file that is not to be changed.
+void check_can_keep(const Folder& folder, std::int64_t step, std::int64_t count);
 /// The files `step-N.h5` of a run, the newest first.
 std::vector<FilePlace> kept_checkpoints(const Folder& folder);
 /// The checkpoints that a run may have, in the order in which a resume tries them: the last, the last scheduled one,

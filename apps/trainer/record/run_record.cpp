@@ -10,8 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "nixie/apps/trainer/record/run_folder.h"
-
 namespace nixie {
 namespace {
 
@@ -68,13 +66,13 @@ std::string json_line(const std::vector<std::string>& columns, const std::vector
 }
 
 RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metrics, std::int64_t step,
-                     std::int64_t metrics_bytes)
+                     std::int64_t metrics_bytes, Replacements changes)
     : columns_(columns_with(metrics)),
-      metrics_({folder, "metrics.csv"}, fmt::format("{}", fmt::join(columns_, ",")), step,
+      metrics_(changes, {folder, "metrics.csv"}, fmt::format("{}", fmt::join(columns_, ",")), step,
                metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : metrics_bytes),
-      timing_({folder, "timing.csv"}, kTimingHeader, step),
-      events_(folder, step) {
-  const CsvTable metrics_before = read_csv({folder, "metrics.csv"}), timing_before = read_csv({folder, "timing.csv"});
+      timing_(changes, {folder, "timing.csv"}, kTimingHeader, step),
+      events_(changes, folder, step) {
+  const CsvTable metrics_before = metrics_.take_before(), timing_before = timing_.take_before();
   untimed_ = count_untimed(metrics_before, timing_before);
   for (const auto& cells : timing_before.rows) {
     const std::optional<double> seconds = seconds_in(cells[2]);
@@ -82,7 +80,9 @@ RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metri
     senseless_ += !seconds;
   }
   const FilePlace lines(folder, "metrics.jsonl");
-  write_text(lines, lines_of(metrics_before));  // rows may have been cut off
+  changes.write(lines, lines_of(metrics_before));  // rows may have been cut off
+  changes.make();
+  metrics_.open(), timing_.open(), events_.open();
   lines_.emplace(lines);
 }
 

@@ -26,9 +26,10 @@ class RunRecord {
  public:
   /// Goes on in the folder's files after `step`: rows of later steps are cut off, and those of `step` beyond a size of
   /// metrics.csv, as of an evaluation after which nothing was saved (-1: not known). `metrics` are the names of further
-  /// columns. Throws a usage Error where metrics.csv has other columns, Fault::storage.
+  /// columns. The folder's other `changes` are made first. Throws a usage Error where a table has other columns,
+  /// Fault::storage; where a file or the disk refuses, nothing is changed.
   RunRecord(const Folder& folder, const std::vector<std::string>& metrics, std::int64_t step,
-            std::int64_t metrics_bytes = -1);
+            std::int64_t metrics_bytes = -1, Replacements changes = {});
 
   /// `seconds` are of this process.
   void training(const Figures& figures, double seconds, double images_per_second);

@@ -147,9 +147,10 @@ Checkpoint::Values values_of(const RunState& state) {
 }
 
 Checkpoint::Values values_of(const Splits& data) {
-  Checkpoint::Values values = {{"train_samples", data.train->size()}, {"test_samples", data.test->size()}};
+  Checkpoint::Values values = {{"train_samples", data.train->size()},
+                               {"test_samples", data.test ? data.test->size() : std::int64_t{0}}};
   for (const auto& [name, half] : {std::pair("train_data", &data.train), std::pair("test_data", &data.test)})
-    if (const std::uint64_t print = (*half)->fingerprint()) values[name] = fmt::format("{:016x}", print);
+    if (const std::uint64_t print = *half ? (*half)->fingerprint() : 0) values[name] = fmt::format("{:016x}", print);
   return values;
 }
 

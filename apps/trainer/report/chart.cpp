@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/report/axis.h"
 
 namespace nixie {
@@ -66,7 +67,7 @@ std::string drawn(const std::vector<Points>& lines, const Axis& x, const Axis& y
 
 std::string html_text(const std::string& text) {
   std::string result;
-  for (const char letter : text) switch (letter) {
+  for (const char letter : printable(text)) switch (letter) {
       case '<':
         result += "&lt;";
         break;

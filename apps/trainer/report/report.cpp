@@ -54,7 +54,7 @@ std::string tiles(const ReportFacts& facts, const RunCurves& curves) {
   for (const auto& [name, value] : last.metrics)
     further += tile(html_text("test " + name).c_str(), fmt::format("{:.4f}", value));
   return "<div class=\"tiles\">\n" + tile("test accuracy", figure(last.accuracy)) + tile("best so far", figure(best)) +
-         tile("test loss", fmt::format("{:.4f}", last.loss)) + further +
+         tile("test loss", figure(last.loss)) + further +
          tile("step", fmt::format("{} of {}", facts.step, facts.total_steps)) +
          tile("time", curves.seconds.empty() ? "" : clock_text(curves.seconds.back().second)) +
          tile("parameters", fmt::format("{}", facts.model.parameters().count())) + "</div>\n";
@@ -141,11 +141,11 @@ std::string mistakes(const ReportFacts& facts) {
   for (const auto& [score, index] : wrong) {
     const Prediction& prediction = predictions[static_cast<std::size_t>(index)];
     text += fmt::format(
-        "<figure><img src=\"{}\" alt=\"sample {}\"><br><b>{}</b>, taken for <b>{}</b> <span "
+        "<figure><img src=\"{}\" alt=\"sample {}\"><br><b>{}</b>, taken for <b>{}</b><br>{} <span "
         "class=\"soft\">{:.2f}</span></figure>\n",
         data_uri(picture_of(facts.test, index, kPictureSide)), index,
         html_text(class_name(facts.test, prediction.label)), html_text(class_name(facts.test, prediction.predicted)),
-        prediction.score);
+        html_text(sample_name(facts.test, index)), prediction.score);
   }
   return text.empty() ? ""
                       : fmt::format(
@@ -210,8 +210,8 @@ std::string layers(const ReportFacts& facts) {
 std::string state_text(const ReportFacts& facts) {
   const std::string when = fmt::format("{:%F %R}", fmt::localtime(std::time(nullptr)));
   if (facts.is_done) return fmt::format("The run is done (written at {}).", when);
-  return fmt::format("Written at {} after step {} of {}; each evaluation writes this page again.", when, facts.step,
-                     facts.total_steps);
+  return fmt::format("Written at {} after step {} of {}; each {} writes this page again.", when, facts.step,
+                     facts.total_steps, facts.evaluation.samples > 0 ? "evaluation" : "save");
 }
 
 }  // namespace

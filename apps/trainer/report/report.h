@@ -14,7 +14,7 @@ struct ReportFacts {
   const TrainConfig& config;
   const Model& model;
   const Dataset& test;
-  const Evaluation& evaluation;  ///< the last one, over `test`
+  const Evaluation& evaluation;  ///< the last one, over `test`; of no samples where there are no evaluations
   std::string summary = {};      ///< lines about machine, model and data
   std::int64_t step = 0, total_steps = 0;
   std::string layer_times = {};           ///< a table of the time of each layer; empty: not asked for

@@ -44,7 +44,8 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .pictures { display: grid; gap: 12px; grid-template-columns: repeat(auto-fill, minmax(118px, 1fr)); }
 .pictures figure { padding: 8px; font-size: 13px; overflow-wrap: anywhere; }
 .pictures img { width: 100%; }
-.examples { display: flex; flex-wrap: wrap; gap: 12px; } .examples figure { padding: 8px; font-size: 13px; }
+.examples { display: flex; flex-wrap: wrap; gap: 12px; } .examples figure { padding: 8px; font-size: 13px;
+  max-width: 340px; overflow-wrap: anywhere; }
 .examples img { width: 96px; margin-right: 4px; }
 .filters { display: flex; flex-wrap: wrap; gap: 6px; } .filters img { width: 48px; }
 img { image-rendering: pixelated; border-radius: 4px; max-width: 100%; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/picture.h"
 
 namespace nixie {
@@ -46,8 +47,8 @@ std::string figure_of(const ReportFacts& facts, const Example& example) {
 std::string worst_samples_html(const ReportFacts& facts) {
   std::string text;
   for (const Example& example : facts.evaluation.worst)
-    text += fmt::format("<figure>{}<div class=\"soft\">sample {}: {:.4g}</div></figure>\n", figure_of(facts, example),
-                        example.index, example.error);
+    text += fmt::format("<figure>{}<div class=\"soft\">{}: {:.4g}</div></figure>\n", figure_of(facts, example),
+                        html_text(sample_name(facts.test, example.index)), example.error);
   if (text.empty()) return {};
   const bool is_mask = facts.config.target != "input" && facts.test.target().is_dense();
   const char* what = facts.config.target == "input" ? "The sample and what the model makes of it, with the mean error"

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 namespace nixie {
 
@@ -12,6 +14,8 @@ struct OtherName {
   const char* how = "";  ///< what to set besides
 };
 std::span<const OtherName> other_names();
+/// The one of the known words that is called so, here or in other programs; "" where none is.
+std::string known_word(const std::string& word, const std::vector<std::string>& known);
 
 /// What has no word here among those that stand beside `beside`; with "", wherever the word is not known.
 struct Absent {

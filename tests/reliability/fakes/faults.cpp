@@ -1,9 +1,9 @@
-// A library to preload: counts a program's calls that change files below a folder (or those that read them), and fails
-// or kills it at one of them.
+// A library to preload: counts a program's calls that change files below a folder (or those that read them or ask about
+// them), and fails or kills it at one of them.
 //
 // NIXIE_FAULT_FOLDER  the folder whose files count
 // NIXIE_FAULT_AT      the number of the call, from 1; 0: none
-// NIXIE_FAULT_CALLS   reads: calls that read count; else those that change
+// NIXIE_FAULT_CALLS   reads: calls that read count; looks: calls that ask about files; else those that change
 // NIXIE_FAULT_KIND    kill, short (a write of half), or a number: the errno
 // NIXIE_FAULT_COUNT   a file that gets the number of calls when the program ends
 #include <dlfcn.h>
@@ -60,11 +60,13 @@ bool counts(const std::pair<int, const char*>& place) {
 
 enum class Fault { none, half, error };
 
+constexpr const char *kChanges = "", *kReads = "reads", *kLooks = "looks";  // of NIXIE_FAULT_CALLS
+
 /// What this call is to do. An error stands in errno; EINTR is none of calls on names, which never wait.
 template <class Target>
-Fault next_call(Target target, bool reads = false, bool can_wait = true) {
+Fault next_call(Target target, const char* calls_of = kChanges, bool can_wait = true) {
   const int kept = errno;
-  if (reads != (std::strcmp(text_of("NIXIE_FAULT_CALLS"), "reads") == 0) || !counts(target)) {
+  if (std::strcmp(text_of("NIXIE_FAULT_CALLS"), calls_of) != 0 || !counts(target)) {
     errno = kept;
     return Fault::none;
   }
@@ -127,19 +129,29 @@ ssize_t write(int file, const void* bytes, size_t count) {
 }
 
 ssize_t read(int file, void* bytes, size_t count) {
-  const Fault fault = next_call(file, true);
+  const Fault fault = next_call(file, kReads);
   if (fault == Fault::error) return -1;
   return real<ssize_t(int, void*, size_t)>("read")(file, bytes, fault == Fault::half ? (count + 1) / 2 : count);
 }
 
 ssize_t pread(int file, void* bytes, size_t count, off_t offset) {
-  const Fault fault = next_call(file, true);
+  const Fault fault = next_call(file, kReads);
   if (fault == Fault::error) return -1;
   const size_t wanted = fault == Fault::half ? (count + 1) / 2 : count;
   return real<ssize_t(int, void*, size_t, off_t)>("pread")(file, bytes, wanted, offset);
 }
 
 ssize_t pread64(int file, void* bytes, size_t count, off64_t offset) { return pread(file, bytes, count, offset); }
+
+int fstat(int file, struct stat* about) noexcept {
+  if (next_call(file, kLooks, false) == Fault::error) return -1;
+  return real<int(int, struct stat*)>("fstat")(file, about);
+}
+
+int fstatat(int folder, const char* path, struct stat* about, int flags) noexcept {
+  if (next_call(std::pair(folder, path), kLooks, false) == Fault::error) return -1;
+  return real<int(int, const char*, struct stat*, int)>("fstatat")(folder, path, about, flags);
+}
 
 int fsync(int file) {
   if (next_call(file) == Fault::error) return -1;
@@ -162,22 +174,22 @@ int posix_fallocate(int file, off_t offset, off_t size) {
 }
 
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
-  if (next_call(std::pair(to_folder, to), false, false) == Fault::error) return -1;
+  if (next_call(std::pair(to_folder, to), kChanges, false) == Fault::error) return -1;
   return real<int(int, const char*, int, const char*, int)>("linkat")(from_folder, from, to_folder, to, flags);
 }
 
 int unlinkat(int folder, const char* path, int flags) {
-  if (next_call(std::pair(folder, path), false, false) == Fault::error) return -1;
+  if (next_call(std::pair(folder, path), kChanges, false) == Fault::error) return -1;
   return real<int(int, const char*, int)>("unlinkat")(folder, path, flags);
 }
 
 int renameat(int from_folder, const char* from, int to_folder, const char* to) {
-  if (next_call(std::pair(to_folder, to), false, false) == Fault::error) return -1;
+  if (next_call(std::pair(to_folder, to), kChanges, false) == Fault::error) return -1;
   return real<int(int, const char*, int, const char*)>("renameat")(from_folder, from, to_folder, to);
 }
 
 int mkdir(const char* path, mode_t mode) {
-  if (next_call(path, false, false) == Fault::error) return -1;
+  if (next_call(path, kChanges, false) == Fault::error) return -1;
   return real<int(const char*, mode_t)>("mkdir")(path, mode);
 }
 
