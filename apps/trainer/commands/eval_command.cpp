@@ -15,6 +15,7 @@
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/one_line.h"
 
 namespace nixie {
@@ -95,7 +96,7 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
         ", the model was trained with ", trained.model.input_shape(), "; set the data's size");
   check(!command.confusion || half->target().is_class(), "the data's targets are ", to_string(half->target()),
         ", so no class is taken for another; leave --confusion out");
-  const auto backend = open_backend(config.backend, config.threads);
+  const auto backend = make_backend(config.backend, config.threads);
   tell("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n", machine_text(*backend, config.threads),
        config.model.kind(), file, trained.step, config.data.kind(), half->size(), part);
   for (const std::string& note : data.notes) tell("data: {}\n", note);
