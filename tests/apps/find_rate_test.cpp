@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "nixie/apps/trainer/rate_sweep.h"
+#include "nixie/apps/trainer/rates/rate_sweep.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {

@@ -1,5 +1,5 @@
 // The sweep is an ordinary run with an exponential schedule, watched by a callback.
-#include "nixie/apps/trainer/rate_sweep.h"
+#include "nixie/apps/trainer/rates/rate_sweep.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The table and the chart show the loss that a step had when it was taken, over its rate.
-#include "nixie/apps/trainer/commands/find_rate_command.h"
+#include "nixie/apps/trainer/rates/find_rate_command.h"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "nixie/apps/trainer/rate_sweep.h"
+#include "nixie/apps/trainer/rates/rate_sweep.h"
 
 namespace nixie {
 
