@@ -46,7 +46,8 @@ std::vector<Finding> examine_cuda() {
 #else
 std::vector<Finding> examine_cuda() {
   return {{"CUDA", false,
-           "this program was built without CUDA; install the CUDA Toolkit and build again, or stay with backend: cpu"}};
+           "this program was built without CUDA; run ./dev setup cuda in nixie's source tree and build again, or stay "
+           "with backend: cpu"}};
 }
 #endif
 

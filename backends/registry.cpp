@@ -15,33 +15,38 @@ namespace nixie {
 namespace {
 std::shared_ptr<Backend> make_cuda_backend() {
   fail(Fault::device,
-       "cuda: this program was built without CUDA: install the CUDA Toolkit and build again, or use backend: cpu");
+       "cuda: this program was built without CUDA: run ./dev setup cuda in nixie's source tree and build again, or use "
+       "backend: cpu");
 }
 }  // namespace
 #endif
 
 namespace {
 
-// Held against the CPU kernel by kernel where NIXIE_VALIDATE=1 asks for it.
-std::shared_ptr<Backend> make_device_backend() {
-  std::shared_ptr<Backend> device = make_cuda_backend();
-  const char* validate = std::getenv("NIXIE_VALIDATE");
-  if (!validate || std::string_view(validate) != "1") return device;
-  return make_validating_backend(std::move(device), make_cpu_backend());
+bool is_validated() {
+  const char* text = std::getenv("NIXIE_VALIDATE");
+  const std::string_view value = text ? text : "";
+  check(value.empty() || value == "0" || value == "1", "NIXIE_VALIDATE is ", value,
+        "; set it to 1 to compare every group of kernels with the CPU, or to 0");
+  return value == "1";
+}
+
+std::shared_ptr<Backend> make_checked_backend(const std::string& name, int threads) {
+  std::shared_ptr<Backend> device = name == "cuda" ? make_cuda_backend() : make_cpu_backend(threads);
+  return is_validated() ? make_validating_backend(std::move(device), make_cpu_backend(threads)) : device;
 }
 
 }  // namespace
 
-std::shared_ptr<Backend> make_backend(const std::string& name) {
-  if (name == "cpu") return make_cpu_backend();
+std::shared_ptr<Backend> make_backend(const std::string& name, int threads) {
   if (name == "null") return make_null_backend();
-  if (name == "cuda") return make_device_backend();
+  if (name == "cpu" || name == "cuda") return make_checked_backend(name, threads);
   if (name == "auto") {
     try {
-      return make_device_backend();
-    } catch (const Error& error) {
+      return make_checked_backend("cuda", threads);
+    } catch (const Error& error) {  // built without it, or no GPU: "cuda" in its place would say which
       if (error.fault() != Fault::device) throw;
-      return make_cpu_backend();
+      return make_checked_backend("cpu", threads);
     }
   }
   fail(Fault::usage, "backend \"", name, "\" is unknown, expected auto, cpu, cuda or null");

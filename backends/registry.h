@@ -8,8 +8,10 @@
 
 namespace nixie {
 
-/// "cpu", "cuda" (device 0), "auto" (cuda if it can run, else cpu) or "null". Throws Fault::usage with the known names
-/// for any other, Fault::device with cause and remedy if cuda cannot run.
-std::shared_ptr<Backend> make_backend(const std::string& name);
+/// "cpu", "cuda" (device 0), "auto" (cuda if it can run, else cpu) or "null". `threads` are the CPU's, 0 = all cores.
+/// NIXIE_VALIDATE=1 in the environment holds cpu or cuda against a second CPU backend (backends/validate.h). Throws
+/// Fault::usage with the known names for any other, and for another value of NIXIE_VALIDATE than 0 and 1; Fault::device
+/// with cause and remedy if cuda cannot run.
+std::shared_ptr<Backend> make_backend(const std::string& name, int threads = 0);
 
 }  // namespace nixie

@@ -68,11 +68,14 @@ class Spirals : public Dataset {
   std::vector<std::string> names_ = {"one", "other"};
 };
 
+// The net, for training and for loading: layers, with a name where its parameters' names matter.
+Sequential spiral_net() { return {Flatten{}, {"bumps", Bumps{.out = 64}}, {"head", Linear{.out = 2}}}; }
+
 // A loop: two steps over the same parameters, one for training and one for testing.
 double train_spirals(Backend& backend) {
   Loader loader(std::make_shared<Spirals>(1), {.batch = 50}, /*seed=*/1, /*training=*/true);
   Loader tests(std::make_shared<Spirals>(2), {.batch = 100}, 1, false);
-  const Model model(Sequential{Flatten{}, {"bumps", Bumps{.out = 64}}, {"head", Linear{.out = 2}}}, {50, 1, 1, 2}, 1);
+  const Model model(spiral_net(), {50, 1, 1, 2}, /*seed=*/1);
   const Optimizer optimizer(model.parameters(), {.rule = Adam{}, .schedule = CosineRate{.rate = 0.02}},
                             {.steps_per_epoch = static_cast<double>(loader.batches()), .epochs = 10});
   Step train(backend, [&](const Inputs& in) {
@@ -96,6 +99,18 @@ double train_spirals(Backend& backend) {
   return right / static_cast<double>(tests.batches());
 }
 
+// A batch from vectors, and a model that is loaded: the net as it was built, then its weights.
+std::vector<int> arms_of(const std::vector<float>& points, Backend& backend) {
+  const Shape shape{static_cast<std::int64_t>(points.size()) / 2, 1, 1, 2};  // [N, C, H, W]
+  const Model model(spiral_net(), shape, /*seed=*/1);
+  load(model, "spirals.h5");
+  Step predict(backend, [&](const Inputs& in) {
+    Pass pass{.training = false};
+    return Outputs{{"arms", argmax(model(in["images"], pass), {1}, false)}};
+  });
+  return predict({{"images", Array::from(points, shape)}}).at("arms").to_vector<int>();
+}
+
 // Gradients by hand: minimize does the same, with an update rule in place of the formula.
 double fit_line(Backend& backend) {
   Parameters parameters;
@@ -112,13 +127,22 @@ double fit_line(Backend& backend) {
   return loss;
 }
 
-int main() try {
-  const std::shared_ptr<Backend> backend = make_backend("cpu");  // or "cuda"
-  set_default_backend(backend);
-  arrays();
-  fmt::print("test accuracy {:.4f}\n", train_spirals(*backend));
-  fmt::print("loss of the line {:.1e}\n", fit_line(*backend));
-} catch (const Error& error) {
-  fmt::print(stderr, "{}\n", error.what());
-  return error.exit_code();
+void mistaken() {
+  const Tensor pictures = zeros({8, 3, 32, 32}), weight = zeros({100, 10});
+  const Tensor scores = matmul(flatten(pictures), weight);  // throws here
+}
+
+int main(int count, char**) {
+  if (count > 1) mistaken();  // outside of the try: what an error looks like that nothing catches
+  try {
+    const std::shared_ptr<Backend> backend = make_backend("cpu");  // or "cuda"
+    set_default_backend(backend);
+    arrays();
+    fmt::print("test accuracy {:.4f}\n", train_spirals(*backend));
+    fmt::print("arms {}\n", fmt::join(arms_of({-1, 0, 1, 0}, *backend), " "));
+    fmt::print("loss of the line {:.1e}\n", fit_line(*backend));
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return error.exit_code();
+  }
 }

@@ -1,11 +1,7 @@
-// Picks the backend, and names what the compiler was told about the processor.
+// Names what the compiler was told about the processor.
 #include "nixie/apps/trainer/machine.h"
 
 #include <thread>
-
-#include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/registry.h"
-#include "nixie/core/base/error.h"
 
 namespace nixie {
 namespace {
@@ -26,17 +22,6 @@ constexpr const char* kInstructionSet =
 #endif
 
 }  // namespace
-
-std::shared_ptr<Backend> open_backend(const std::string& name, int threads) {
-  if (name == "cpu") return make_cpu_backend(threads);
-  if (name != "auto") return make_backend(name);
-  try {
-    return make_backend("cuda");
-  } catch (const Error& error) {  // built without it, or no GPU: "cuda" in its place would say which
-    if (error.fault() != Fault::device) throw;
-    return make_cpu_backend(threads);
-  }
-}
 
 std::string machine_text(const Backend& backend, int threads) {
   const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

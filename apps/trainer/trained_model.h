@@ -1,7 +1,7 @@
 // TrainedModel: the model of a checkpoint, with everything that predictions need; and Predictor, which runs it.
 //
 //   TrainedModel trained = load_trained("runs/cats/1/best.h5");
-//   Predictor predictor(trained, *open_backend("auto", 0));
+//   Predictor predictor(trained, *make_backend("auto"));
 //   for (const Score& score : predictor({prepare_picture("cat.jpg", trained.preparation)})[0]) ...
 #pragma once
 

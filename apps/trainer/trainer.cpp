@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/watchdog.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/passes/precision.h"
 
 namespace nixie {
@@ -101,7 +102,7 @@ std::string target_text(const Dataset& data) {
 Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     : config_(config),
       options_(options),
-      backend_(options.backend ? options.backend : open_backend(config.backend, config.threads)),
+      backend_(options.backend ? options.backend : make_backend(config.backend, config.threads)),
       data_(config.data.open()),
       loader_options_(loader_options(config)),
       loader_(at_key(

@@ -1,5 +1,5 @@
-// The manual's code: C++ blocks stand in an example, which runs; the commands and Python of docs/exchange.md run in
-// order.
+// The manual's code: C++ blocks and the table for numpy's users are in examples, which run; the commands and Python of
+// docs/exchange.md run in order.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -64,13 +64,45 @@ TEST(Docs, CppBlocksStandInTheExamples) {
   EXPECT_GE(seen, 7);
 }
 
+/// What is between the first two backticks of each second cell of the tables.
+std::vector<std::string> second_cells(const fs::path& page) {
+  std::vector<std::string> cells;
+  std::istringstream text(text_of(page));
+  for (std::string line; std::getline(text, line);) {
+    const std::size_t bar = line.find("` | `");
+    if (line.starts_with("| `") && bar != std::string::npos)
+      cells.push_back(line.substr(bar + 5, line.find('`', bar + 5) - bar - 5));
+  }
+  return cells;
+}
+
+TEST(Docs, NumpysTableIsComparedByAnExample) {
+  const std::string example = text_of(kSource / "apps/examples/numpy.cpp");
+  const std::vector<std::string> cells = second_cells(kSource / "docs/numpy.md");
+  EXPECT_GE(cells.size(), 45u);
+  for (const std::string& cell : cells) EXPECT_THAT(example, HasSubstr("  expect(" + cell + ", {")) << cell;
+  const Ran ran = run_program("numpy");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("expressions, 0 differ from numpy\n"));
+}
+
 TEST(Docs, TheGuideRuns) {
   const TempFolder folder;
   const Ran ran = run_program("guide", "cd '" + folder.path().string() + "'; ");
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("6 2 8 2 10 18\n"));                           // 2 x
   EXPECT_THAT(ran.output, testing::ContainsRegex("test accuracy (0\\.9|1\\.0)"));  // of spirals
+  EXPECT_THAT(ran.output, HasSubstr("arms 0 1\n"));                                // of a model that was loaded
   EXPECT_THAT(ran.output, testing::ContainsRegex("line .*e-1"));                   // 1e-10 and less
+}
+
+TEST(Docs, AnErrorThatNothingCatchesLooksAsThePageSays) {
+  const Ran ran = run_program("guide mistaken", "ulimit -c 0; ");
+  EXPECT_EQ(ran.code, 134) << ran.output;
+  std::istringstream lines(ran.output);
+  const std::string page = text_of(kSource / "docs/cpp.md");
+  for (std::string line; std::getline(lines, line);) EXPECT_THAT(page, HasSubstr("\n" + line + "\n"));
+  EXPECT_THAT(ran.output, HasSubstr("what():  matmul: "));
 }
 
 void write_pictures(const TempFolder& folder) {

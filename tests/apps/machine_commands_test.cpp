@@ -1,6 +1,7 @@
 // What the trainer says of the machine, and what it completes in a shell.
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/commands/completion.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -67,34 +68,120 @@ TEST(Doctor, AWorkingFolderThatIsGoneIsNamed) {
   EXPECT_EQ(run_program("trainer --dry-run" + config, before).code, 0);
 }
 
-/// What bash offers for the last of these words.
-std::vector<std::string> completed(const std::vector<std::string>& words) {
+using Words = std::vector<std::string>;
+
+const std::string kTrainer = NIXIE_BINARY_DIR "/trainer";
+
+std::string quoted(const Words& words) {
   std::string list;
   for (const std::string& word : words) list += " '" + word + "'";
-  const std::string script = "source <(" NIXIE_BINARY_DIR "/trainer completion) && COMP_WORDS=(" + list +
-                             ") && COMP_CWORD=" + std::to_string(words.size() - 1) +
-                             " && _nixie_trainer 2>/dev/null; printf '%s\\n' \"${COMPREPLY[@]}\"";
-  const TempFolder folder;
-  std::ofstream(folder / "script") << script;
-  const std::string out = (folder / "out").string();
-  EXPECT_EQ(std::system(("bash '" + (folder / "script").string() + "' > '" + out + "'").c_str()), 0);
-  std::vector<std::string> found;
-  std::ifstream lines(out);
-  for (std::string line; std::getline(lines, line);)
-    if (!line.empty()) found.push_back(line);
-  return found;
+  return list;
 }
 
-TEST(Completion, OffersCommandsOptionsAndKeys) {
+/// How a shell is asked what it offers for a command line.
+struct Shell {
+  std::string program, begin;                   // what its script begins with
+  std::string (*ask)(const Words& words) = {};  // prints the words
+};
+
+// Readline splits words at `=`, and the reply stands for what is behind it.
+std::string ask_bash(const Words& words) {
+  Words split = words;
+  const std::string last = words.back();
+  const std::size_t at = last.find('=');
+  if (at != std::string::npos) {
+    split.back() = last.substr(0, at);
+    split.emplace_back("=");
+    if (at + 1 < last.size()) split.push_back(last.substr(at + 1));
+  }
+  return fmt::format(
+      "COMP_WORDS=({}); COMP_CWORD={}; _nixie_trainer; for w in \"${{COMPREPLY[@]}}\"; do echo '{}'$w; done",
+      quoted(split), split.size() - 1, at == std::string::npos ? "" : last.substr(0, at + 1));
+}
+
+std::string ask_zsh(const Words& words) {
+  return fmt::format("words=({}); CURRENT=$#words; _nixie_trainer", quoted(words));
+}
+
+std::string ask_fish(const Words& words) { return fmt::format("complete -C '{}'", fmt::join(words, " ")); }
+
+// Outside of its editor zsh has no compadd: the test's prints what it is given. Fish offers files, so there are none.
+const Shell kShells[] = {
+    {"bash", "source <('" + kTrainer + "' completion bash); compopt() { :; }", ask_bash},
+    {"zsh -f",
+     "compdef() { :; }; _files() { :; }; compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- $@; }\n"
+     "source <('" +
+         kTrainer + "' completion zsh)",
+     ask_zsh},
+    {"fish --no-config", "'" + kTrainer + "' completion fish | source; mkdir empty; cd empty", ask_fish},
+};
+
+/// What the shell offers for each of these command lines.
+std::vector<Words> offered_by(const Shell& shell, const std::vector<Words>& lines) {
+  const TempFolder folder;
+  const std::string end = "end of a line";
+  std::ofstream script(folder / "script");
+  script << shell.begin << "\n";
+  for (const Words& line : lines) script << shell.ask(line) << "\necho " << end << "\n";
+  script.close();
+  EXPECT_EQ(std::system(("cd '" + folder.path().string() + "' && " + shell.program + " script > out 2>&1").c_str()), 0);
+  std::vector<Words> offered(1);
+  std::ifstream out(folder / "out");
+  for (std::string line; std::getline(out, line);)
+    if (line == end)
+      offered.emplace_back();
+    else
+      offered.back().push_back(line);
+  offered.pop_back();
+  return offered;
+}
+
+TEST(Completion, OffersCommandsOptionsKeysAndValues) {
+  using testing::AllOf;
   using testing::Contains;
   using testing::ElementsAre;
-  EXPECT_THAT(completed({"trainer", "pre"}), ElementsAre("predict"));
-  EXPECT_THAT(completed({"trainer", ""}), testing::AllOf(Contains("train"), Contains("eval"), Contains("--config")));
-  EXPECT_THAT(completed({"trainer", "--dr"}), ElementsAre("--dry-run"));
-  EXPECT_THAT(completed({"trainer", "predict", "--t"}), ElementsAre("--topk"));
-  EXPECT_THAT(completed({"trainer", "data", "in"}), ElementsAre("inspect"));
-  EXPECT_THAT(completed({"trainer", "--config", "x.yaml", "--set", "eval"}), ElementsAre("evaluate_every="));
-  EXPECT_THAT(completed({"trainer", "predict", "photo"}), ElementsAre());  // left to bash's files
+  using testing::IsSupersetOf;
+  using Offered = testing::Matcher<Words>;
+  const struct {
+    Words typed;
+    Offered offered;
+  } kRows[] = {
+      {{"pre"}, ElementsAre("predict")},
+      {{""}, AllOf(Contains("train"), Contains("eval"), Contains("find-rate"), Contains("--config"))},
+      {{"--dr"}, ElementsAre("--dry-run")},
+      {{"predict", "--t"}, ElementsAre("--topk")},
+      {{"data", "in"}, ElementsAre("inspect")},
+      {{"data", "inspect", "in"}, ElementsAre()},
+      {{"completion", "f"}, ElementsAre("fish")},
+      {{"eval", "--split", "t"}, ElementsAre("test", "train")},
+      {{"list", "opt"}, ElementsAre("optimizers")},
+      {{"--config", "configs/re"}, IsSupersetOf({"configs/recipes/mnist.yaml", "configs/resnet18.yaml"})},
+      {{"--config", "x.yaml", "--set", "evaluate"}, ElementsAre("evaluate_every=")},
+      {{"train", "--set", "precision=f"}, ElementsAre("precision=fp32", "precision=fp16", "precision=fp16_pure")},
+      {{"eval", "--set", "backend="}, ElementsAre("backend=auto", "backend=cpu", "backend=cuda")},
+      {{"--set", "model=les"}, ElementsAre()},
+      {{"--set", "model=lenet"}, ElementsAre("model=lenet")},
+      {{"--set", "schedule=co"}, ElementsAre("schedule=constant", "schedule=cosine")},
+      {{"--set", "mirror_average="}, ElementsAre("mirror_average=true", "mirror_average=false")},
+      {{"predict", "photo"}, ElementsAre()},  // left to the shell's files
+      {{"--run", ""}, ElementsAre()},
+  };
+  std::vector<Words> lines, all;
+  for (const auto& [typed, offered] : kRows) {
+    lines.push_back({kTrainer});
+    lines.back().insert(lines.back().end(), typed.begin(), typed.end());
+    all.push_back(completions(fmt::format("{}", fmt::join(lines.back(), "\x1f"))));
+    EXPECT_THAT(all.back(), offered) << testing::PrintToString(typed);
+  }
+  for (const Shell& shell : kShells) {
+    const std::string name = shell.program.substr(0, shell.program.find(' '));
+    if (std::system(("command -v " + name + " >/dev/null").c_str()) != 0) continue;
+    const std::vector<Words> offered = offered_by(shell, lines);
+    ASSERT_EQ(offered.size(), lines.size()) << name;
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      EXPECT_THAT(offered[i], testing::UnorderedElementsAreArray(all[i]))
+          << name << " " << testing::PrintToString(lines[i]);
+  }
 }
 
 }  // namespace

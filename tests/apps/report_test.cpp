@@ -133,6 +133,13 @@ TEST(Chart, ThinsOutAndMarksRoundNumbers) {
       chart_html({.title = "", .series = {{"loss", {{1, 5}, {2, 0.003}}}}, .scale = Chart::Scale::wide});
   EXPECT_THAT(between(wide, "class=\"end\">", "<"), ElementsAre("0.01", "0.1", "1"));           // logarithmic
   EXPECT_THAT(chart_html({.title = "", .series = {{"one", {{7, 3}}}}}), HasSubstr("<circle"));  // a single point
+  // Powers of ten along x, and a last mark that the right edge does not cut off: 8 a letter of 440.
+  const std::string along = chart_html({.title = "", .series = {{"loss", {{0.01, 5}, {100, 4}}}}, .has_log_x = true});
+  EXPECT_THAT(between(along, "class=\"middle\">", "<"), ElementsAre("0.01", "0.1", "1", "10", "100", "step"));
+  const std::string longest = chart_html({.title = "", .series = {{"loss", {{0, 5}, {123'456, 4}}}}});
+  const std::size_t last = longest.find(">150k<");
+  ASSERT_NE(last, std::string::npos) << longest;
+  EXPECT_LE(std::stod(longest.substr(longest.rfind("x=\"", last) + 3)), 440 - 8 * 4 / 2.0);
 }
 
 /// Every tag that opens is closed, in order.

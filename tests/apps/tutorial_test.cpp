@@ -1,4 +1,5 @@
-// The tutorial's commands, run in its order as a reader would, on small pictures in place of photographs.
+// The tutorial's commands and the recipes' sweep, run in their order as a reader would, on small pictures in place of
+// photographs.
 #include <gmock/gmock.h>
 
 #include "nixie/tests/apps/support.h"
@@ -23,12 +24,16 @@ std::vector<std::string> commands_of(const fs::path& page) {
   return commands;
 }
 
-TEST(Tutorial, ItsCommandsRun) {
-  const TempFolder folder;
+void write_photos(const TempFolder& folder) {
   for (int digit = 0; digit < 10; ++digit)
     for (int i = 0; i < 16; ++i)
       write_file(folder / fmt::format("photos/{}/IMG_{}.JPG", digit, 4500 + i),
                  jpeg(picture(40, 40, 0.6 * digit + 0.01 * i)));
+}
+
+TEST(Tutorial, ItsCommandsRun) {
+  const TempFolder folder;
+  write_photos(folder);
   const std::vector<std::string> commands = commands_of(fs::path(NIXIE_SOURCE_DIR) / "docs/tutorial.md");
   EXPECT_GE(commands.size(), 12u);
   for (const std::string& command : commands) {
@@ -37,6 +42,24 @@ TEST(Tutorial, ItsCommandsRun) {
   }
   for (const char* file : {"runs/photos/1/report.html", "runs/photos/1/best.h5", "hands.onnx", "packed/train.packed"})
     EXPECT_TRUE(fs::exists(folder / file)) << file;
+}
+
+TEST(Recipes, TheSweepRuns) {
+  const TempFolder folder;
+  write_photos(folder);
+  const std::string page = text_of(fs::path(NIXIE_SOURCE_DIR) / "docs/recipes.md");
+  const std::size_t begin = page.find("```sh\n") + 6, end = page.find("```", begin);
+  ASSERT_NE(end, std::string::npos);
+  std::string script = page.substr(begin, end - begin);
+  const std::size_t epochs = script.find("epochs=3");
+  ASSERT_NE(epochs, std::string::npos);
+  script.replace(epochs, 8, "epochs=1");
+  std::ofstream(folder / "sweep.sh") << "set -e\nPATH=" NIXIE_BINARY_DIR ":$PATH\n" << script;
+  const std::string command = "cd '" + folder.path().string() + "' && sh sweep.sh > out 2>&1";
+  EXPECT_EQ(std::system(command.c_str()), 0) << text_of(folder / "out");
+  EXPECT_TRUE(fs::exists(folder / "rates.html"));
+  for (const char* run : {"runs/rate-0.01", "runs/rate-0.03", "runs/rate-0.1"})
+    EXPECT_THAT(text_of(folder / "out"), testing::ContainsRegex("\n" + std::string(run) + " +4 "));
 }
 
 }  // namespace

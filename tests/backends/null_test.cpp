@@ -1,14 +1,21 @@
 // The null backend and the registry.
 #include "nixie/backends/null/backend.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <map>
+#include <typeindex>
 #include <vector>
 
+#include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/registry.h"
+#include "nixie/backends/validate.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
+
 
 TEST(NullBackend, PlansOfAnySizeRunNothing) {
   int seen = 0;
@@ -33,6 +40,22 @@ TEST(NullBackend, PlansOfAnySizeRunNothing) {
 TEST(Registry, NamesBackends) {
   for (const char* name : {"cpu", "null"}) EXPECT_EQ(make_backend(name)->name(), name);
   EXPECT_THROW(make_backend("abacus"), Error);
+}
+
+TEST(Registry, ValidatesTheCpuTooAndRefusesAnotherValue) {
+  const auto type = [](const Backend& backend) { return std::type_index(typeid(backend)); };
+  const auto cpu = make_cpu_backend(1);
+  const std::type_index plain = type(*cpu), validating = type(*make_validating_backend(cpu, cpu));
+  const std::map<std::string, std::type_index> kRows = {{"", plain}, {"0", plain}, {"1", validating}};
+  for (const auto& [value, expected] : kRows) {
+    ::setenv("NIXIE_VALIDATE", value.c_str(), 1);
+    EXPECT_EQ(type(*make_backend("cpu")), expected) << value;
+  }
+  ::setenv("NIXIE_VALIDATE", "yes", 1);
+  for (const char* name : {"cpu", "auto"})
+    EXPECT_THAT(error_of(Fault::usage, [&] { make_backend(name); }),
+                testing::HasSubstr("NIXIE_VALIDATE is yes; set it to 1"));
+  ::unsetenv("NIXIE_VALIDATE");
 }
 
 TEST(DefaultBackend, IsWhatWasSet) {

@@ -299,8 +299,10 @@ TEST(Config, ShippedFilesLoadAndPrintBack) {
 
 /// They need their data, so that only the net is built, for the pictures that docs/recipes.md names.
 TEST(Config, RecipesLoadAndTheirNetsTakeThePictures) {
-  const std::map<std::string, Shape> pictures = {
-      {"cifar10", {2, 3, 32, 32}}, {"mnist", {2, 1, 28, 28}}, {"photographs", {2, 3, 224, 224}}};
+  const std::map<std::string, Shape> pictures = {{"cifar10", {2, 3, 32, 32}},
+                                                 {"finetune", {2, 3, 64, 64}},
+                                                 {"mnist", {2, 1, 28, 28}},
+                                                 {"photographs", {2, 3, 224, 224}}};
   const std::vector<std::filesystem::path> files = files_of("configs/recipes");
   EXPECT_EQ(files.size(), pictures.size());
   for (const auto& file : files) {

@@ -1,5 +1,7 @@
 // Runs the installed library from a program that brings all of nixie's names into scope: an expression, an op of
-// its own, and a line fitted by gradient descent.
+// its own, a line fitted by gradient descent, and a module that holds the library once more.
+#include <dlfcn.h>
+
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -55,6 +57,11 @@ int main() {
   std::map<std::string, Tensor> batch = {{"x", x}, {"y", evaluate(3 * x - 1, *backend)}};
   for (int step = 0; step < 200; ++step) train(batch);
   expect(std::abs(w.array().item() - 3) < 1e-4 && std::abs(b.array().item() + 1) < 1e-4, "fit of a line");
+
+  void* module = dlopen(MODULE, RTLD_NOW | RTLD_LOCAL);
+  expect(module != nullptr, MODULE " opens");
+  auto sum_below = reinterpret_cast<double (*)(int)>(module ? dlsym(module, "sum_below") : nullptr);
+  expect(sum_below && sum_below(5) == 10, "sum in a module");
 
   std::cout << (failures == 0 ? "nixie works\n" : "");
   return failures == 0 ? 0 : 1;

@@ -11,6 +11,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -81,7 +82,7 @@ void print_crossover(const std::vector<ArrayRow>& rows, const std::string& workl
 std::vector<ArrayRow> run_arrays(const ArraysCommand& command) {
   Report report("arrays", command.json, command.csv);
   check_writable(command.plot);
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
   const bool is_cpu = backend->name() == "cpu";
   const std::shared_ptr<Backend> cpu = is_cpu ? nullptr : make_cpu_backend(command.threads);
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));

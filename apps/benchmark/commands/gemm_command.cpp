@@ -13,6 +13,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 
@@ -125,7 +126,7 @@ GemmRow time_gemm(Backend& backend, const PrecisionTraits& precision, GemmRow ro
 std::vector<GemmRow> run_gemm(const GemmCommand& command) {
   Report report("gemm", command.json, command.csv);
   check_writable(command.plot);
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
   const bool is_cpu = backend->name() == "cpu";
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   ContractionPeer peer(command.peer, is_cpu);

@@ -14,6 +14,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -70,9 +71,9 @@ void check_training(const NetRow& row) {
 }  // namespace
 
 std::shared_ptr<Backend> open_backend_of(const NetsCommand& command) {
-  if (command.config.empty() || command.backend != "auto") return open_backend(command.backend, command.threads);
+  if (command.config.empty() || command.backend != "auto") return make_backend(command.backend, command.threads);
   const TrainConfig config = load_config(command.config, command.assignments);
-  return open_backend(config.backend, command.threads > 0 ? command.threads : config.threads);
+  return make_backend(config.backend, command.threads > 0 ? command.threads : config.threads);
 }
 
 std::vector<Net> wanted_nets(const NetsCommand& command) {

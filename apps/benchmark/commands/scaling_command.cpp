@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -21,7 +22,7 @@ struct Sizes {
 void run_scaling(const ScalingCommand& command) {
   Report report("scaling", command.json, command.csv);
   check_writable(command.plot);
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
   const bool is_cpu = backend->name() == "cpu";
   const PrecisionTraits precision = wanted_precisions(command, *backend)[0];
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));

@@ -13,6 +13,7 @@
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/program/subprocess.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/step.h"
 #include "nixie/layers/loss.h"
@@ -78,7 +79,7 @@ StepTiming time_net(const Net& net, const StepsCommand& command) {
   constexpr double kMegabyte = 1e6;
   const int batch = command.batch > 0 ? command.batch : net.batch;
   StepTiming row{.net = net.name, .batch = batch, .start_mb = static_cast<double>(peak_memory_bytes()) / kMegabyte};
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
   Training training(*backend, net, batch, command.rate);
   training.timed_step();  // compiles the plan
   row.first_loss = training.loss();
@@ -122,7 +123,7 @@ void run_steps(const StepsCommand& command) {
   Report report("steps", command.json);
   // Asked of a child: this process must stay without threads and devices to be forked.
   const std::string machine = run_apart(
-      "backend", [&] { return machine_text(*open_backend(command.backend, command.threads), command.threads); });
+      "backend", [&] { return machine_text(*make_backend(command.backend, command.threads), command.threads); });
   report.set("program", machine);
   tell("{}, {}\n{:<10} {:>5} {:>11} {:>5} {:>10} {:>9} {:>9} {:>9} {:>8} {:>9}   {}\n", processor_text(), machine,
        "net", "batch", "parameters", "runs", "median ms", "min ms", "max ms", "images/s", "peak MB", "start MB",

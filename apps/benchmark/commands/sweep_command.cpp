@@ -15,6 +15,7 @@
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/compile_ahead.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -66,7 +67,7 @@ void print_row(std::size_t number, const nlohmann::json& row) {
 void run_sweep(const SweepCommand& command) {
   Report report("sweep", command.json, command.csv);
   check_writable(command.plot);
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
   const bool is_cpu = backend->name() == "cpu";
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   ContractionPeer peer(command.peer, is_cpu);

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "nixie/apps/benchmark/subjects/net_work.h"
-#include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -38,7 +38,7 @@ std::string medians(Backend& backend, const std::vector<std::function<void()>>& 
 }  // namespace
 
 void run_tune(const TuneCommand& command) {
-  const std::shared_ptr<Backend> backend = open_backend("cuda", 0);
+  const std::shared_ptr<Backend> backend = make_backend("cuda", 0);
   tell("medians of {} runs, by estimates -> by what was measured\n", command.runs);
   for (const PrecisionTraits& precision : wanted_precisions(command, *backend))
     for (const Net& net : wanted_nets(command)) {

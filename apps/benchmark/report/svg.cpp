@@ -13,10 +13,19 @@ namespace nixie::benchmark {
 namespace {
 
 constexpr double kWidth = 880, kHeight = 440, kLeft = 70, kRight = 20, kTop = 64, kBottom = 78;
-constexpr const char* kColors[] = {"#1f6feb", "#8c959f", "#d29922", "#2da44e",
-                                   "#cf222e", "#8250df", "#bf3989", "#57606a"};
+constexpr double kLetter = 6.6;  // the width of one, at most for most texts
+constexpr const char* kColors[] = {"#1f6feb", "#8c959f", "#d29922", "#2da44e", "#cf222e", "#8250df",
+                                   "#bf3989", "#57606a", "#00bcd4", "#7a4a1e", "#a4d65e", "#000000"};
 
+/// Series beyond the colours have them again, hollow and dashed.
 const char* color(std::size_t i) { return kColors[i % std::size(kColors)]; }
+bool is_hollow(std::size_t i) { return i / std::size(kColors) % 2 == 1; }
+std::string fill(std::size_t i) {
+  return is_hollow(i) ? fmt::format("fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"2\"", color(i))
+                      : fmt::format("fill=\"{}\"", color(i));
+}
+
+double width_of(const std::string& text) { return kLetter * static_cast<double>(text.size()); }
 
 std::string text_at(double x, double y, const std::string& text, const std::string& style = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, html_text(text));
@@ -41,9 +50,9 @@ std::string legend(const std::vector<std::string>& names) {
   std::string text;
   double x = kLeft, y = kHeight - 32;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const double width = 34 + 6.6 * static_cast<double>(names[i].size());
+    const double width = 34 + width_of(names[i]);
     if (x + width > kWidth) x = kLeft, y += 18;
-    text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" fill=\"{}\"/>\n", x, y, color(i));
+    text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" {}/>\n", x, y, fill(i));
     text += text_at(x + 16, y + 10, names[i]);
     x += width;
   }
@@ -85,17 +94,24 @@ std::string svg_text(const BarChart& chart) {
   const double group_width =
       (kWidth - kLeft - kRight) / static_cast<double>(std::max<std::size_t>(1, chart.groups.size()));
   const double bar = 0.8 * group_width / static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
+  // Names that are wider than a group are in two rows in turn.
+  const bool is_narrow =
+      std::ranges::any_of(chart.groups, [&](const auto& name) { return width_of(name) > group_width; });
+  const double second_row = is_narrow ? 32 : 18;
   for (std::size_t g = 0; g < chart.groups.size(); ++g) {
     const double start = kLeft + group_width * (static_cast<double>(g) + 0.1);
     for (std::size_t s = 0; s < chart.series.size(); ++s) {
       const double value = chart.series[s].values[g], x = start + bar * static_cast<double>(s);
       if (!(value > 0)) continue;
-      text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n", x,
-                          y(value), bar - 1, y(0) - y(value), color(s));
+      text += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" {}/>\n", x, y(value),
+                          bar - 1, y(0) - y(value), fill(s));
+      const std::string number = fmt::format("{:.3g}", value);
+      const double size = std::min(10.0, 12 * bar / width_of(number));  // as wide as the bar
       text +=
-          text_at(x + bar / 2, y(value) - 4, fmt::format("{:.3g}", value), "text-anchor=\"middle\" font-size=\"10\"");
+          text_at(x + bar / 2, y(value) - 4, number, fmt::format("text-anchor=\"middle\" font-size=\"{:.3g}\"", size));
     }
-    text += text_at(start + 0.4 * group_width, kHeight - kBottom + 18, chart.groups[g], "text-anchor=\"middle\"");
+    text += text_at(start + 0.4 * group_width, kHeight - kBottom + (g % 2 == 1 ? second_row : 18), chart.groups[g],
+                    "text-anchor=\"middle\"");
   }
   std::vector<std::string> names;
   for (const auto& series : chart.series) names.push_back(series.name);
@@ -129,11 +145,11 @@ std::string svg_text(const LineChart& chart) {
     for (const auto& [px, py] : chart.series[s].points) {
       if (!is_shown(px, py)) continue;
       points += fmt::format("{:.1f},{:.1f} ", x(px), y(py));
-      text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x(px), y(py), color(s));
+      text += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" {}/>\n", x(px), y(py), fill(s));
     }
     if (chart.series[s].is_line)
-      text +=
-          fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n", points, color(s));
+      text += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n", points,
+                          color(s), is_hollow(s) ? " stroke-dasharray=\"6 4\"" : "");
   }
   return text + legend(names) + "</svg>\n";
 }

@@ -20,6 +20,7 @@
 #include "nixie/apps/trainer/profile/profile_command.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/rates/find_rate_command.h"
 #include "nixie/configs/parse/neon.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -30,7 +31,7 @@ using Run = std::function<int()>;
 
 // What the first argument of a command may be.
 const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify", "diff", "convert"},
-                               kDataActions = {"inspect", "split", "verify", "pack"}, kShells = {"bash"};
+                               kDataActions = {"inspect", "split", "verify", "pack"};
 
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
   app.add_option("--checkpoint", choice.file, "the model; by default that of the run saved last in runs/");
@@ -118,6 +119,23 @@ Run add_profile(CLI::App& app, ProfileRequest& request) {
   return [&] { return run_profile(request.choice.load(), request.command), 0; };
 }
 
+struct FindRateRequest {
+  ConfigChoice choice = {};
+  FindRateCommand command = {};
+};
+
+Run add_find_rate(CLI::App& app, FindRateRequest& request) {
+  add_config(app, request.choice);
+  RateRange& range = request.command.range;
+  app.add_option("--from", range.low, "rate of the first step")->capture_default_str();
+  app.add_option("--to", range.high, "rate of the last step")->capture_default_str();
+  app.add_option("--steps", range.steps, "training steps; fewer are done where the loss rises far")
+      ->check(CLI::Range(20, 1000000))
+      ->capture_default_str();
+  add_output(app, "--html", request.command.html, "writes the chart to this .html file", ".html");
+  return [&] { return run_find_rate(request.choice.load(), request.command), 0; };
+}
+
 Run add_config_print(CLI::App& app, ConfigChoice& choice) {
   add_config(app, choice);
   app.add_flag("--print", choice.is_printed, "what it does in any case");
@@ -188,9 +206,24 @@ Run add_compare(CLI::App& app, CompareCommand& command) {
   return [&] { return run_compare(command), 0; };
 }
 
-Run add_completion(CLI::App& app, std::string& shell) {
-  app.add_option("SHELL", shell, "for which: source <(trainer completion)")->check(word_of(kShells));
-  return [] { return tell("{}", completion_text()), 0; };
+struct CompletionRequest {
+  std::string shell = "bash", line = {};
+};
+
+Run add_completion(CLI::App& app, CompletionRequest& request) {
+  std::vector<std::string> parts = completion_shells();
+  parts.emplace_back("words");
+  app.add_option("SHELL", request.shell,
+                 "for which: source <(trainer completion bash), or trainer completion fish | source; words: what may "
+                 "stand in place of the last word of LINE, which the scripts ask for")
+      ->check(word_of(parts))
+      ->capture_default_str();
+  app.add_option("LINE", request.line, "words that are joined by ASCII's unit separator, 31");
+  return [&] {
+    if (request.shell != "words") return tell("{}", completion_script(request.shell)), 0;
+    for (const std::string& word : completions(request.line)) tell("{}\n", word);
+    return 0;
+  };
 }
 
 Run add_convert_neon(CLI::App& app, std::string& file) {
@@ -216,17 +249,18 @@ struct Commands {
   ExportCommand exported;
   ConfigChoice summary, config;
   ProfileRequest profile;
+  FindRateRequest find_rate;
   DataCommand data;
   CompareCommand compare;
   CheckpointRequest checkpoint;
   ListRequest list;
-  std::string shell = "bash", neon;
+  CompletionRequest completion;
+  std::string neon;
 };
 
 struct Entry {
   const char *name, *doc;
   Run (*add)(CLI::App& app, Commands& commands);
-  const std::vector<std::string>* words = nullptr;  // what its first argument may be
 };
 
 const Entry kEntries[] = {
@@ -239,22 +273,24 @@ const Entry kEntries[] = {
      [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
     {"profile", "time a configuration's step by layer and by kernel",
      [](CLI::App& app, Commands& all) { return add_profile(app, all.profile); }},
+    {"find-rate", "suggest a learning rate for a configuration",
+     [](CLI::App& app, Commands& all) { return add_find_rate(app, all.find_rate); }},
     {"config", "print a configuration with every default",
      [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
     {"data", "look into a dataset, check or pack it",
-     [](CLI::App& app, Commands& all) { return add_data(app, all.data); }, &kDataActions},
+     [](CLI::App& app, Commands& all) { return add_data(app, all.data); }},
     {"checkpoint", "look into a checkpoint",
-     [](CLI::App& app, Commands& all) { return add_checkpoint_tools(app, all.checkpoint); }, &kCheckpointActions},
+     [](CLI::App& app, Commands& all) { return add_checkpoint_tools(app, all.checkpoint); }},
     {"compare", "print runs beside each other",
      [](CLI::App& app, Commands& all) { return add_compare(app, all.compare); }},
     {"doctor", "examine this machine",
      [](CLI::App&, Commands&) -> Run { return [] { return run_doctor() ? 0 : static_cast<int>(Fault::device); }; }},
-    {"completion", "print a script that completes commands and options in bash",
-     [](CLI::App& app, Commands& all) { return add_completion(app, all.shell); }, &kShells},
+    {"completion", "print a script that completes commands, options and values in a shell",
+     [](CLI::App& app, Commands& all) { return add_completion(app, all.completion); }},
     {"convert-neon", "print a configuration of neon as one of nixie",
      [](CLI::App& app, Commands& all) { return add_convert_neon(app, all.neon); }},
     {"list", "print everything a configuration can name",
-     [](CLI::App& app, Commands& all) { return add_list(app, all.list); }, &list_parts()},
+     [](CLI::App& app, Commands& all) { return add_list(app, all.list); }},
 };
 
 }  // namespace
@@ -266,13 +302,12 @@ std::string commands_text() {
   return text + fmt::format("  {:28}{}\n", "benchmark --config FILE", "time a configuration's net");
 }
 
-void for_each_command(
-    const std::function<void(const char* name, const CLI::App& app, const std::string& words)>& each) {
+void for_each_command(const std::function<void(const char* name, const CLI::App& app)>& each) {
   for (const Entry& entry : kEntries) {
     CLI::App app;
     Commands commands;
     entry.add(app, commands);
-    each(entry.name, app, entry.words ? fmt::format("{}", fmt::join(*entry.words, " ")) : "");
+    each(entry.name, app);
   }
 }
 

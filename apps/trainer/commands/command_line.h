@@ -14,9 +14,8 @@ namespace nixie {
 /// What `trainer --help` lists below its own options.
 std::string commands_text();
 
-/// Calls `each` with every command's name, its options as they are declared, and the words that its first argument may
-/// be, "" where it may be anything.
-void for_each_command(const std::function<void(const char* name, const CLI::App& app, const std::string& words)>& each);
+/// Calls `each` with every command's name and its options as they are declared.
+void for_each_command(const std::function<void(const char* name, const CLI::App& app)>& each);
 
 /// The names of all, and of training and the benchmark.
 std::vector<std::string> command_names();

@@ -16,6 +16,7 @@
 #include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/trained_model.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/one_line.h"
 
 namespace nixie {
@@ -119,7 +120,7 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
   const auto say = [&](const std::string& text) {  // apart from a table
     command.csv ? fmt::print(stderr, "{}", printable(text)) : tell_text(text);
   };
-  const auto backend = open_backend(config.backend, config.threads);
+  const auto backend = make_backend(config.backend, config.threads);
   say(fmt::format("{}\nmodel {} of {}, after step {}\ndata {}: {} samples, {}\n",
                   machine_text(*backend, config.threads), config.model.kind(), file.string(), trained.step,
                   config.data.kind(), half->size(), part));

@@ -5,13 +5,13 @@
 #include <map>
 #include <optional>
 
-#include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/trained_model.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/make_folders.h"
@@ -91,7 +91,7 @@ bool run_predict(const PredictCommand& command) {
   const TrainedModel trained = load_trained(file, command.assignments);
   std::vector<std::string> notes;
   const std::vector<std::filesystem::path> paths = find_pictures(command.pictures, notes);
-  const auto backend = open_backend(trained.config.backend, trained.config.threads);
+  const auto backend = make_backend(trained.config.backend, trained.config.threads);
   const bool has_arrays = std::any_of(paths.begin(), paths.end(), is_array_name);
   Predictor predictor(trained, *backend,
                       static_cast<std::int64_t>(has_arrays ? kBatch : std::min(paths.size(), kBatch)));

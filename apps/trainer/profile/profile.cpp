@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/trainer.h"
+#include "nixie/backends/registry.h"
 
 namespace nixie {
 namespace {
@@ -98,7 +99,7 @@ Profile take_profile(const TrainConfig& config, int steps, const std::function<v
   const auto say = [&](const std::string& line) {
     if (tell) tell(line);
   };
-  const std::shared_ptr<Backend> backend = open_backend(config.backend, config.threads);
+  const std::shared_ptr<Backend> backend = make_backend(config.backend, config.threads);
   const auto recording = std::make_shared<RecordingBackend>(backend);
   Profile profile{.machine = machine_text(*backend, config.threads), .steps = steps};
   profile.batch = config.data.batch() * config.accumulate;

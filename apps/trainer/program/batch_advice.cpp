@@ -9,12 +9,12 @@
 #include <csignal>
 #include <optional>
 
-#include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/subprocess.h"
 #include "nixie/apps/trainer/program/trial_folder.h"
 #include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/cpu/host/memory.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/threads.h"
 #include "nixie/core/passes/plan_too_large.h"
 
@@ -86,7 +86,7 @@ std::string advice(const TrainConfig& config, std::int64_t guess, const BatchTri
   const std::string given = fmt::format("; the batch is {}", batch);
   if (batch == 1) return given + ", try a smaller model";
   const std::int64_t first = guess > 0 ? guess : std::max<std::int64_t>(1, batch / 2);
-  if (open_backend(config.backend, 1)->name() == "cpu")
+  if (make_backend(config.backend, 1)->name() == "cpu")
     if (const auto found = fitting_batch(config, first, trial))
       return *found > 0
                  ? fmt::format("{}; one of {} was tried and fits: --set {}", given, *found,

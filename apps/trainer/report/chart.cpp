@@ -25,6 +25,12 @@ std::string number_text(double value) {
   return fmt::format("{:.4g}", value);
 }
 
+/// The middle of a text at `middle`, moved so that the drawing's right edge cuts nothing off.
+double inside(double middle, const std::string& text) {
+  constexpr double kWidest = 8;  // of a digit, in the larger letters of a phone
+  return std::min(middle, kWidth - kWidest / 2 * static_cast<double>(text.size()));
+}
+
 Points thinned(const Points& points) {
   Points finite;
   for (const auto& point : points)
@@ -49,8 +55,8 @@ std::string drawn(const std::vector<Points>& lines, const Axis& x, const Axis& y
         kLeft, y(mark), kWidth - kRight, kLeft - 6, y(mark) + 4, number_text(mark));
   for (const double mark : x.marks())
     if (x(mark) <= kWidth - kRight + 1)
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"middle\">{}</text>\n", x(mark),
-                         kHeight - kBottom + 16, number_text(mark));
+      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"middle\">{}</text>\n",
+                         inside(x(mark), number_text(mark)), kHeight - kBottom + 16, number_text(mark));
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
     std::string path;
@@ -89,7 +95,7 @@ std::string html_text(const std::string& text) {
 std::string chart_html(const Chart& chart) {
   std::vector<Points> lines;
   std::string legend;
-  double low_x = 0, high_x = -HUGE_VAL, low_y = HUGE_VAL, high_y = -HUGE_VAL;
+  double low_x = chart.has_log_x ? HUGE_VAL : 0, high_x = -HUGE_VAL, low_y = HUGE_VAL, high_y = -HUGE_VAL;
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     lines.push_back(thinned(chart.series[i].points));
     for (const auto& [x, y] : lines.back()) {
@@ -104,7 +110,7 @@ std::string chart_html(const Chart& chart) {
   using Scale = Chart::Scale;
   if (chart.scale == Scale::from_zero) low_y = std::min(low_y, 0.0);
   if (chart.scale == Scale::share) high_y = std::min(high_y, 1.0);
-  const Axis x(low_x, high_x, kLeft, kWidth - kRight);
+  const Axis x(low_x, high_x, kLeft, kWidth - kRight, chart.has_log_x);
   const Axis y(low_y, high_y, kHeight - kBottom, kTop, chart.scale == Scale::wide && low_y > 0 && high_y / low_y > 100);
   return fmt::format(
       "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}"

@@ -20,6 +20,7 @@ struct Chart {
     share,  ///< 1 at most
     from_zero
   } scale = Scale::plain;
+  bool has_log_x = false;  ///< all x are above 0
 };
 
 /// A <figure>: title, lines, marks, and a legend with the last values. Values that span more than two powers of ten

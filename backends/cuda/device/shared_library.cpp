@@ -11,12 +11,15 @@ namespace nixie::cuda {
 namespace {
 
 std::vector<std::string> folders() {
-  std::vector<std::string> roots, found{""};
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
-    if (const char* root = std::getenv(variable); root && *root) roots.emplace_back(root);
-  roots.emplace_back("/usr/local/cuda");
-  for (const std::string& root : roots)
+  std::vector<std::string> found{""};
+  const auto add_toolkit = [&](const std::string& root) {
     for (const char* part : {"/lib64/", "/lib/", "/targets/x86_64-linux/lib/"}) found.push_back(root + part);
+  };
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
+    if (const char* root = std::getenv(variable); root && *root) add_toolkit(root);
+  // A toolkit in a folder of its own, such as that of ./dev setup cuda, needs no variable. A package names none.
+  found.emplace_back(NIXIE_CUDA_LIBRARIES);
+  add_toolkit("/usr/local/cuda");
   return found;
 }
 
@@ -30,7 +33,7 @@ SharedLibrary::SharedLibrary(std::string stem, const std::vector<std::string>& v
       if (handle_) return;
     }
   fail(Fault::device, "cuda: cannot open ", stem_, versions[0], ": install ", package_,
-       " or set CUDA_HOME to the toolkit's folder");
+       " (./dev setup cuda does so in nixie's source tree), or set CUDA_HOME to the toolkit's folder");
 }
 
 void* SharedLibrary::address(const char* name) const {

@@ -9,9 +9,9 @@ namespace nixie::cuda {
 /// Stays open until the program ends.
 class SharedLibrary {
  public:
-  /// Opens `stem` followed by the first available of `versions`: by the loader, then in lib64/ and lib/ of
-  /// $CUDA_HOME, $CUDA_PATH, $CUDAToolkit_ROOT and /usr/local/cuda. Throws Fault::device naming the library and the
-  /// `package` to install if there is none.
+  /// Opens `stem` followed by the first available of `versions`: by the loader, then in lib64/ and lib/ of $CUDA_HOME,
+  /// $CUDA_PATH and $CUDAToolkit_ROOT, of the toolkit that nixie was built with, and of /usr/local/cuda. Throws
+  /// Fault::device naming the library and the `package` to install if there is none.
   SharedLibrary(std::string stem, const std::vector<std::string>& versions, std::string package);
 
   /// Throws Fault::device if the library is too old to have the function.

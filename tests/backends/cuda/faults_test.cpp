@@ -28,12 +28,13 @@ namespace nixie {
 namespace {
 
 TEST(CudaFaults, AMissingLibraryIsNamedWithWhatToInstall) {
-  EXPECT_EQ(error_of(Fault::device,
-                     [] {
-                       cuda::SharedLibrary("libnixie-none.so", {".13", ".12"}, "CUDA's NVRTC 12 or newer");
-                     }),
-            "cuda: cannot open libnixie-none.so.13: install CUDA's NVRTC 12 or newer or set CUDA_HOME to the toolkit's "
-            "folder");
+  EXPECT_EQ(
+      error_of(Fault::device,
+               [] {
+                 cuda::SharedLibrary("libnixie-none.so", {".13", ".12"}, "CUDA's NVRTC 12 or newer");
+               }),
+      "cuda: cannot open libnixie-none.so.13: install CUDA's NVRTC 12 or newer (./dev setup cuda does so in nixie's "
+      "source tree), or set CUDA_HOME to the toolkit's folder");
 }
 
 TEST(CudaFaults, ALibraryThatIsTooOldIsNamedWithWhatItLacks) {

@@ -1,0 +1,71 @@
+// The table and the chart show the loss that a step had when it was taken, over its rate.
+#include "nixie/apps/trainer/rates/find_rate_command.h"
+
+#include <unistd.h>
+
+#include "nixie/apps/trainer/program/batch_advice.h"
+#include "nixie/apps/trainer/program/output_file.h"
+#include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/style.h"
+
+namespace nixie {
+namespace {
+
+constexpr std::size_t kMostRows = 20;
+
+void print_table(const RateCurve& curve) {
+  tell("{:>9} {:>10} {:>10}\n", "rate", "loss", "smooth");
+  const std::size_t stride = (curve.steps.size() + kMostRows - 1) / kMostRows;
+  for (std::size_t i = 0; i < curve.steps.size(); ++i)
+    if (i % stride == 0 || i + 1 == curve.steps.size())
+      tell("{:>9.2g} {:>10.4g} {:>10.4g}\n", curve.steps[i].rate, curve.steps[i].loss, curve.steps[i].smooth);
+}
+
+std::string page(const TrainConfig& config, const RateCurve& curve, const std::string& advice) {
+  Chart chart{.title = "Loss over the learning rate",
+              .x_label = "learning rate",
+              .series = {{"smooth", {}}, {"of a step", {}}},
+              .scale = Chart::Scale::wide,
+              .has_log_x = true};
+  for (const RateLoss& step : curve.steps) {
+    chart.series[0].points.emplace_back(step.rate, step.smooth);
+    chart.series[1].points.emplace_back(step.rate, step.loss);
+  }
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Learning rates</title>\n"
+      "<style>{}</style>\n</head>\n<body>\n<h1>Learning rates</h1>\n<p>{}</p>\n<div class=\"charts\">\n{}</div>\n"
+      "<h2>Configuration</h2>\n<pre>{}</pre>\n</body>\n</html>\n",
+      kPageStyle, html_text(advice), chart_html(chart), html_text(config_text(config)));
+}
+
+}  // namespace
+
+void run_find_rate(const TrainConfig& config, const FindRateCommand& command) {
+  check_output(command.html);
+  const bool is_terminal = ::isatty(2) == 1;
+  RateCurve curve;
+  const auto sweep = [&] {
+    curve = sweep_rates(config, command.range, [&](const RateCurve& so_far) {
+      if (is_terminal)
+        fmt::print(stderr, "\r\x1b[Kstep {}/{} rate {:.2g} loss {:.4g}", so_far.steps.size(), command.range.steps,
+                   so_far.steps.empty() ? 0 : so_far.steps.back().rate,
+                   so_far.steps.empty() ? 0 : so_far.steps.back().loss);
+    });
+  };
+  with_batch_advice(config, sweep, [&](const TrainConfig& smaller, const std::filesystem::path&) {
+    sweep_rates(smaller, {.low = command.range.low, .high = command.range.high, .steps = 2});
+  });
+  if (is_terminal) fmt::print(stderr, "\r\x1b[K");
+  print_table(curve);
+  const std::string advice = rate_advice(curve, command.range);
+  tell("{}\n", advice);
+  if (const auto rate = suggested_rate(curve)) tell("--set schedule.{}.rate={:.2g}\n", config.schedule.kind(), *rate);
+  if (command.html.empty()) return;
+  write_text(command.html, page(config, curve, advice));
+  tell("{}: the chart\n", command.html);
+}
+
+}  // namespace nixie
