@@ -113,10 +113,11 @@ inline float round_to_odd(float value) { return value; }
 template <class Integer>
 requires std::is_integral_v<Integer>
 float round_to_odd(Integer value) {
-  if constexpr (sizeof(Integer) < 8)
-    return round_to_odd(static_cast<double>(value));
-  else  // the same with 12 bits fewer, which a double holds
-    return round_to_odd(0x1p12 * static_cast<double>((value >> 12) | ((value & 0xfff) != 0 ? 1 : 0)));
+  constexpr auto kExact = std::int64_t{1} << 53;  // up to here a double holds every whole number
+  const std::int64_t wide = value;
+  if constexpr (sizeof(Integer) < 4) return static_cast<float>(value);
+  if (sizeof(Integer) == 4 || (wide <= kExact && wide >= -kExact)) return round_to_odd(static_cast<double>(value));
+  return round_to_odd(0x1p12 * static_cast<double>((wide >> 12) | ((wide & 0xfff) != 0 ? 1 : 0)));
 }
 
 /// Converts one element, on the host as in kernels: to integers toward zero and saturating (NaN gives 0), to halves the

@@ -95,6 +95,8 @@ TEST(Conversions, MoreDigitsThanAFloatHasAreRoundedOnce) {
       {Dtype::i32, Dtype::bf16, (1 << 30) + (1 << 22) + 1, (1 << 30) + (1 << 23)},
       {Dtype::i64, Dtype::bf16, 0x1p40 + 0x1p32 + 1, 0x1p40 + 0x1p33},
       {Dtype::i32, Dtype::f16, 2049, 2048},
+      {Dtype::i64, Dtype::f16, -332, -332},
+      {Dtype::i64, Dtype::bf16, 257, 256},
   };
   for (const auto& row : kCases) {
     const Array x = Array::from(std::vector<double>{row.value}, {1}).to(row.from);
@@ -107,7 +109,9 @@ TEST(Conversions, MoreDigitsThanAFloatHasAreRoundedOnce) {
     expect_values(full({1}, row.value, row.to), {row.expected}, 0);
   }
   const std::int64_t middle = (std::int64_t{1} << 60) + (std::int64_t{1} << 52);
-  EXPECT_EQ(Array::from(std::vector<std::int64_t>{middle + 1}, {1}).to(Dtype::bf16).item(), 0x1p60 + 0x1p53);
+  for (const auto& [value, expected] :
+       {std::pair(middle, 0x1p60), {middle + 1, 0x1p60 + 0x1p53}, {-middle - 1, -0x1p60 - 0x1p53}})
+    EXPECT_EQ(Array::from(std::vector<std::int64_t>{value}, {1}).to(Dtype::bf16).item(), expected) << value;
 }
 
 // A product of halves is a float until it is stored or cast.
