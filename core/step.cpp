@@ -238,7 +238,7 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
       // Somebody outside holds the old value: leave it to them.
       if (is_set && variable.leaf.lock()) {
         variable.storage = Storage::for_variable(variable.stored()->read().clone());
-        variable.leaf.reset();
+        variable.end_reads();
       }
       externals.push_back(memory_of(variable, backend_));
     } else if (input.storage) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "nixie/core/base/dtype.h"
 #include "nixie/data/pixels/rand_augment.h"
 
 namespace nixie {
@@ -68,6 +69,14 @@ void change_pixels(const Augment& augment, std::int64_t height, std::int64_t wid
   if (augment.hue > 0) change_hue(planes, draws.uniform(-augment.hue, augment.hue));
   if (augment.rand_ops > 0) rand_augment(planes, augment.rand_ops, augment.rand_magnitude, draws);
   if (augment.erase > 0 && draws.uniform() < augment.erase) erase(planes, mean, draws);
+}
+
+void change_pixels(const Augment& augment, std::int64_t height, std::int64_t width, const std::vector<double>& mean,
+                   Draws& draws, std::span<std::uint8_t> bytes) {
+  std::vector<float> pixels(bytes.begin(), bytes.end());
+  change_pixels(augment, height, width, mean, draws, std::span<float>(pixels));
+  std::transform(pixels.begin(), pixels.end(), bytes.begin(),
+                 [](float x) { return convert<std::uint8_t>(std::nearbyint(x)); });
 }
 
 }  // namespace nixie

@@ -57,5 +57,8 @@ Box draw_crop(const Augment& augment, std::int64_t width, std::int64_t height, D
 /// planar pixels [channels, height, width] of 1 or 3 channels in [0, 255]. `mean` has one number per channel.
 void change_pixels(const Augment& augment, std::int64_t height, std::int64_t width, const std::vector<double>& mean,
                    Draws& draws, std::span<float> pixels);
+/// The same on bytes; each pixel becomes the nearest one.
+void change_pixels(const Augment& augment, std::int64_t height, std::int64_t width, const std::vector<double>& mean,
+                   Draws& draws, std::span<std::uint8_t> bytes);
 
 }  // namespace nixie

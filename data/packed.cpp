@@ -72,11 +72,7 @@ class PackedImages final : public ByteDataset {
       const std::int64_t left = draws.below(columns + 2 * pad + 1) - pad, top = draws.below(rows + 2 * pad + 1) - pad;
       cut(stored, {left, top, shape_[2], shape_[1]}, options_.flip && draws.below(2) == 1, bytes);
     }
-    if (augment.changes_pixels()) {
-      std::vector<float> pixels(bytes.begin(), bytes.end());
-      change_pixels(augment, shape_[1], shape_[2], normalization().mean(), draws, pixels);
-      std::transform(pixels.begin(), pixels.end(), bytes.begin(), [](float x) { return convert<std::uint8_t>(x); });
-    }
+    if (augment.changes_pixels()) change_pixels(augment, shape_[1], shape_[2], normalization().mean(), draws, bytes);
     return label;
   }
 

@@ -133,9 +133,7 @@ std::int32_t StoredImages::load_bytes(std::int64_t index, const AugmentKey& key,
   move_planes(pixels_of(index, read), bytes.data(), shape, draw_move(transform_, index, key));
   if (key.training && transform_.augment.changes_pixels()) {
     Draws draws(random_stream(key.seed, "augment/pixels"), index, key.epoch);
-    std::vector<float> pixels(bytes.begin(), bytes.end());
-    change_pixels(transform_.augment, shape[1], shape[2], normalization().mean(), draws, pixels);
-    std::transform(pixels.begin(), pixels.end(), bytes.begin(), convert<std::uint8_t, float>);
+    change_pixels(transform_.augment, shape[1], shape[2], normalization().mean(), draws, bytes);
   }
   return label_of(content_.targets, index);
 }

@@ -57,16 +57,24 @@ namespace {
 // A total of weights to divide by: the mean of what has none is 0.
 Tensor divisor(const Tensor& total) { return where(total > 0, total, 1); }
 
-// The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored.
+// The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored. Of losses that are
+// multiplied by `of_classes`, the weights of their classes, it is the weighted mean.
 Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor& target,
-                        const std::optional<int>& ignore_index, const Tensor& weights) {
+                        const std::optional<int>& ignore_index, const Tensor& weights, const Tensor& of_classes = {}) {
   const Tensor labels = expand_dims(target, {1});
   const Tensor known = where(is_class(output, labels), losses, kNoNumber);
-  if (!ignore_index) return weighted_mean(known, weights);
-  const Tensor counts = labels != *ignore_index;
+  if (!ignore_index && !of_classes.has_value()) return weighted_mean(known, weights);
+  const Tensor counts = ignore_index ? labels != *ignore_index : ones(losses.shape(), Dtype::boolean);
   Tensor share = cast(counts, Dtype::f32);
   if (weights.has_value()) share = share * spread_weights(weights, losses);
-  return sum(where(counts, known, 0.0) * share) / divisor(sum(share));
+  return sum(where(counts, known, 0.0) * share) / divisor(sum(of_classes.has_value() ? share * of_classes : share));
+}
+
+// A number for each class, to be broadcast to the output.
+Tensor along_classes(const std::vector<double>& numbers, int rank, Dtype type) {
+  std::vector<std::int64_t> row(static_cast<std::size_t>(rank), 1);
+  row[1] = std::ssize(numbers);
+  return Array::from(numbers, Shape(row)).to(type == Dtype::f64 ? Dtype::f64 : Dtype::f32);
 }
 
 }  // namespace
@@ -77,28 +85,57 @@ Tensor weighted_mean(const Tensor& x, const Tensor& weights) {
   return sum(x * spread_weights(weights, x)) / (divisor(sum(weights)) * per_weight);
 }
 
+Tensor class_weights_of(const Tensor& labels, const std::vector<double>& class_weights, Dtype type) {
+  std::vector<std::int64_t> sizes = labels.shape().sizes();
+  sizes.insert(sizes.begin() + 1, std::ssize(class_weights));
+  const Tensor hit = coordinate(Shape(sizes), 1) == expand_dims(labels, {1});
+  return sum(where(hit, along_classes(class_weights, labels.rank() + 1, type), 0.0), {1}, false);
+}
+
+namespace {
+
+void check_class_weights(const std::vector<double>& numbers, std::int64_t classes) {
+  check(std::ssize(numbers) == classes, numbers.size(), " class weights, the output has ", classes,
+        " classes; give one for each");
+  check(static_cast<float>(*std::max_element(numbers.begin(), numbers.end())) > 0,
+        "all class weights are 0, so nothing is learnt; give a number above 0 to the classes that count");
+}
+
+}  // namespace
+
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
-  const Tensor mask = label_mask(output, target);
+  const bool is_soft = is_floating(target.dtype()) && output.rank() >= 2 && target.shape() == output.shape();
+  check(!is_soft || !ignore_index, "ignore_index is a label, the targets are probabilities ", target.shape(),
+        "; set it to null");
+  const Tensor mask = is_soft ? Tensor{} : label_mask(output, target);
+  const std::int64_t classes = output.shape()[1];
+  if (!class_weights.empty()) check_class_weights(class_weights, classes);
+  const Tensor shifted = less_largest(output, {1}), log_total = log(sum(exp(shifted), {1}));
+  const double share = label_smoothing / static_cast<double>(classes);  // of each class in the target
+  const Tensor of_labels = is_soft || class_weights.empty()
+                               ? Tensor{}
+                               : expand_dims(class_weights_of(target, class_weights, output.dtype()), {1});
+  if (is_soft || (of_labels.has_value() && share != 0)) {
+    const Tensor surprise = log_total - shifted;
+    Tensor terms;
+    if (is_soft) {  // nothing of an infinite one is 0
+      const Tensor part = (1 - label_smoothing) * target + share;
+      terms = part * where(logical_and(part == 0, logical_not(is_finite(surprise))), 0.0, surprise);
+    } else {
+      terms = where(mask, (1 - label_smoothing + share) * surprise, share * surprise);
+    }
+    if (!class_weights.empty()) terms = terms * along_classes(class_weights, output.rank(), output.dtype());
+    const Tensor losses = sum(terms, {1});
+    return is_soft ? weighted_mean(losses, weights)
+                   : mean_over_labels(losses, output, target, ignore_index, weights, of_labels);
+  }
   const auto of_label = [&](const Tensor& x) { return sum(where(mask, x, 0.0), {1}); };
-  const Tensor shifted = less_largest(output, {1});
-  const double share = label_smoothing / static_cast<double>(output.shape()[1]);  // of each class in the target
   // Each term is weighed before they are summed: the sum of large ones alone may be infinite.
   const Tensor expected =
       share == 0 ? of_label(shifted) : sum(where(mask, (1 - label_smoothing + share) * shifted, share * shifted), {1});
-  Tensor losses = log(sum(exp(shifted), {1})) - expected;
-  if (!class_weights.empty()) {
-    check(static_cast<std::int64_t>(class_weights.size()) == output.shape()[1], class_weights.size(),
-          " class weights, the output has ", output.shape()[1], " classes; give one for each");
-    std::vector<std::int64_t> row(static_cast<std::size_t>(output.rank()), 1);
-    row[1] = output.shape()[1];
-    const std::vector<double> numbers(class_weights.begin(), class_weights.end());
-    check(static_cast<float>(*std::max_element(numbers.begin(), numbers.end())) > 0,
-          "all class weights are 0, so nothing is learnt; give a number above 0 to the classes that count");
-    const Dtype type = output.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-    const Tensor of_class = broadcast_to(Tensor(Array::from(numbers, Shape(row)).to(type)), output.shape());
-    losses = losses * of_label(of_class);
-  }
-  return mean_over_labels(losses, output, target, ignore_index, weights);
+  const Tensor losses = log_total - expected;
+  return mean_over_labels(of_labels.has_value() ? losses * of_labels : losses, output, target, ignore_index, weights,
+                          of_labels);
 }
 
 Tensor BinaryCrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

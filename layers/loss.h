@@ -18,9 +18,11 @@
 namespace nixie {
 
 /// -log softmax(output)[label], along axis 1; with label smoothing s, (1 - s) times that plus s times the mean over all
-/// classes. Outputs are logits [N, K, ...], targets labels [N, ...]. A class weight multiplies the losses of its
-/// samples; the mean still divides by the number of samples (Keras's class_weight). Positions labelled `ignore_index`
-/// are excluded from the mean, which is 0 if no others exist.
+/// classes. Outputs are logits [N, K, ...], targets labels [N, ...], or probabilities t in the output's shape and of a
+/// floating type: -sum(t log softmax(output)). Class weights make the mean over labels the weighted one, as in PyTorch:
+/// each class's term of a loss has its weight, and the sum is divided by that of the labels' weights (of probabilities
+/// by the number of positions). Positions labelled `ignore_index` are excluded; the mean is 0 where nothing is left to
+/// divide by (NaN in PyTorch).
 struct CrossEntropy {
   double label_smoothing = 0;
   std::vector<double> class_weights = {};
@@ -30,10 +32,12 @@ struct CrossEntropy {
   static constexpr auto fields() {
     return field_list(field("label_smoothing", &CrossEntropy::label_smoothing,
                             "fraction of the target spread over all classes", {0, 1}),
-                      field("class_weights", &CrossEntropy::class_weights, "factor of each class's loss; [] = 1", {0}),
+                      field("class_weights", &CrossEntropy::class_weights,
+                            "weight of each class; the mean is divided by the sum of the labels' weights; [] = 1", {0}),
                       field("ignore_index", &CrossEntropy::ignore_index, "positions with this label are ignored"));
   }
   std::optional<int> ignored_label() const { return ignore_index; }
+  static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 
@@ -178,6 +182,7 @@ class AnyLoss {
         }) {
     if constexpr (requires { loss.ignored_label(); }) ignored_label_ = loss.ignored_label();
     if constexpr (requires { loss.target_range(); }) target_range_ = loss.target_range();
+    if constexpr (requires { loss.class_weights; }) class_weights_ = loss.class_weights;
   }
 
   /// `cross_entropy`
@@ -186,6 +191,8 @@ class AnyLoss {
   const std::optional<int>& ignored_label() const { return ignored_label_; }
   /// The numbers that targets of the output's shape may hold.
   const Range& target_range() const { return target_range_; }
+  /// The weights of classes by which it divides; empty: labels count alike.
+  const std::vector<double>& class_weights() const { return class_weights_; }
   /// `cross_entropy: {label_smoothing: 0}`
   std::string text() const { return kind_ + ": " + text_; }
   /// Throws if shapes or types do not match, with the loss's name in front.
@@ -199,6 +206,7 @@ class AnyLoss {
   std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> call_;
   std::optional<int> ignored_label_;
   Range target_range_;
+  std::vector<double> class_weights_;
 };
 std::string field_text(const AnyLoss& loss);
 
@@ -233,6 +241,8 @@ using AllLosses = Types<CrossEntropy, BinaryCrossEntropy, MeanSquared, SmoothL1,
 
 /// 1 where the class is the label, as u8 in the output's shape; labels are integers in its shape without axis 1.
 Tensor label_mask(const Tensor& output, const Tensor& labels);
+/// The weight of each label's class, in the labels' shape; 0 for a label that is no class. f64 if `type` is, else f32.
+Tensor class_weights_of(const Tensor& labels, const std::vector<double>& class_weights, Dtype type = Dtype::f32);
 /// Weights of samples [N], or of labels [N, ...] as x [N, K, ...] has them, in a shape that broadcasts to x.
 Tensor spread_weights(const Tensor& weights, const Tensor& x);
 /// sum(w x) / sum(w), where x is [N, ...] and first averaged over the axes that weights do not have; without weights

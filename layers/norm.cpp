@@ -58,9 +58,7 @@ Forward BatchNorm::build(const Shape& in, Parameters& parameters) const {
 
 Forward Lrn::build(const Shape& in, Parameters&) const {
   check(in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
-  return [*this](const Tensor& x, Pass&) {
-    return local_response_norm(x, size, static_cast<float>(alpha), static_cast<float>(beta), static_cast<float>(bias));
-  };
+  return [*this](const Tensor& x, Pass&) { return local_response_norm(x, size, alpha, beta, bias); };
 }
 
 }  // namespace nixie

@@ -34,8 +34,8 @@ std::vector<double> ends(std::int64_t size, int factor) {
   return scale;
 }
 
-Tensor constant(const std::vector<double>& values, const Shape& shape) {
-  return Tensor(Array::from(values, shape).to(Dtype::f32));
+Tensor constant(const std::vector<double>& values, const Shape& shape, Dtype dtype) {
+  return cast(Array::from(values, shape).to(dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32), dtype);
 }
 
 /// A transposed convolution, channel by channel, by a filter that is the product of one for each axis.
@@ -46,13 +46,13 @@ Tensor interpolated(const Tensor& x, const std::vector<int>& factor) {
   std::vector<double> weights;
   for (const double row : down)
     for (const double column : across) weights.push_back(row * column);
-  const Tensor filter = broadcast_to(constant(weights, {1, 1, rows, columns}), {shape[1], 1, rows, columns});
+  const Tensor filter = broadcast_to(constant(weights, {1, 1, rows, columns}, x.dtype()), {shape[1], 1, rows, columns});
   ConvOptions options{.stride = factor, .pad = {}, .groups = static_cast<int>(shape[1])};
   for (const int f : factor) options.pad.push_back((f - f % 2) / 2);
   const auto along = [&](int axis, const Shape& sizes) {
-    return cast(constant(ends(shape[axis], factor[static_cast<std::size_t>(axis - 2)]), sizes), x.dtype());
+    return constant(ends(shape[axis], factor[static_cast<std::size_t>(axis - 2)]), sizes, x.dtype());
   };
-  return deconv(x, cast(filter, x.dtype()), options) * along(2, {1, 1, factor[0] * shape[2], 1}) *
+  return deconv(x, filter, options) * along(2, {1, 1, factor[0] * shape[2], 1}) *
          along(3, {1, 1, 1, factor[1] * shape[3]});
 }
 

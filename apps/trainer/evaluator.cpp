@@ -98,7 +98,8 @@ Outputs Evaluator::sums(const Inputs& in, const std::function<void(const Tensor&
                output = at_key(places_, "model", [&] { return model_(pixels, pass); });
   const Tensor target = objective_.target(output, pixels, labels);
   const Tensor loss = at_key(places_, "loss", [&] { return objective_.loss()(output, target, of_samples); });
-  const Tensor weights = objective_.weights(target, of_samples), counted = sum(weights);
+  const Tensor weights = objective_.weights(target, of_samples),
+               counted = sum(objective_.loss_weights(target, of_samples));
   Outputs outputs{{"loss", loss * counted}, {"counted", counted}};
   if (objective_.names_classes()) {
     outputs.emplace("predicted", argmax(output, {1}, false));
@@ -150,6 +151,9 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     result.samples += batch->count;
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
+  if (counted == 0 && !objective_.loss().class_weights().empty())
+    fail(Fault::data, "the weights of the classes of all labels of the ", result.samples, " samples of ", part_,
+         " are 0; mend the labels, or change class_weights");
   if (counted == 0)
     fail(Fault::data, "the loss ignores every label of the ", result.samples, " samples of ", part_, " (ignore_index ",
          objective_.loss().ignored_label().value_or(0), "); mend the labels, or change ignore_index");

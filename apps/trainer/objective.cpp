@@ -100,6 +100,14 @@ Tensor Objective::weights(const Tensor& target, const Tensor& of_samples) const 
   return of_samples.has_value() ? counts * spread_weights(of_samples, counts) : counts;
 }
 
+Tensor Objective::loss_weights(const Tensor& target, const Tensor& of_samples) const {
+  const Tensor counted = weights(target, of_samples);
+  if (loss_.class_weights().empty() || is_floating(target.dtype())) return counted;
+  const Tensor of_classes = class_weights_of(target, loss_.class_weights());
+  if (!counted.has_value()) return of_classes;
+  return of_classes * (counted.rank() > 1 ? counted : spread_weights(counted, of_classes));
+}
+
 std::optional<AnyMetric> Objective::accuracy() const {
   if (is_input_) return std::nullopt;
   if (target_.dtype == Dtype::i32) return Accuracy{};

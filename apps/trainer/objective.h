@@ -29,6 +29,9 @@ class Objective {
   Tensor target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const;
   /// The metrics' weights: those of the samples (or none), but 0 for targets that the loss ignores.
   Tensor weights(const Tensor& target, const Tensor& of_samples = {}) const;
+  /// What the loss divides by, target by target: these weights, times those of the targets' classes. A sum of losses
+  /// counts targets alike.
+  Tensor loss_weights(const Tensor& target, const Tensor& of_samples = {}) const;
   /// The share that is right: of samples or pixels where targets are classes, of labels where they are numbers that the
   /// binary cross entropy is to reach. Nothing otherwise.
   std::optional<AnyMetric> accuracy() const;

@@ -57,6 +57,7 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       rate_factor_("rate_factor", Array::from(std::vector<float>{1}, {}), false),
       part_(scalar("part", Dtype::i32)),
       part_weight_(scalar("part_weight", Dtype::f32)),
+      part_counted_(scalar("part_counted", Dtype::f32)),
       part_loss_(scalar("part_loss", Dtype::f32)),
       part_accuracy_(scalar("part_accuracy", Dtype::f32)),
       part_slopes_(config.accumulate > 1 ? zeros_like(optimizer.parameters()) : std::vector<Variable>{}),
@@ -84,6 +85,7 @@ void TrainStep::begin_parts() {
   part_.set(0);
   if (config_.noise_scale) part_norms_.set(0.0);
   part_weight_.set(0.0);
+  part_counted_.set(0.0);
   part_loss_.set(0.0);
   part_accuracy_.set(0.0);
 }
@@ -127,16 +129,18 @@ TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(
   const Tensor loss = at_key(config_.places, "loss", [&] {
     return mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
   });
-  const Tensor counts = config_.accumulate > 1 ? objective_.weights(target) : Tensor{};
-  return {loss, objective_.accuracy_of(output, target), {}, counts.has_value() ? mean(counts) : Tensor{}};
+  Result result{loss, objective_.accuracy_of(output, target), {}, {}, {}};
+  if (config_.accumulate == 1) return result;
+  const Tensor weights = objective_.loss_weights(target), counts = objective_.weights(target);
+  if (weights.has_value()) result.weight = mean(weights);
+  if (counts.has_value()) result.counted = mean(counts);
+  return result;
 }
 
 TrainStep::Result TrainStep::run(const Inputs& in) const {
   Result result = forward(in);
-  if (result.weight.has_value()) {
-    result.loss = result.loss * result.weight;
-    result.accuracy = result.accuracy * result.weight;
-  }
+  if (result.weight.has_value()) result.loss = result.loss * result.weight;
+  if (result.counted.has_value()) result.accuracy = result.accuracy * result.counted;
   result.slopes = gradients(optimizer_.scaled(result.loss), optimizer_.parameters());
   return result;
 }
@@ -171,6 +175,7 @@ Outputs TrainStep::add_body(const Inputs& in) {
   }
   for (std::size_t i = 0; i < before.size(); ++i) buffers_[i].second.set(before[i]);
   if (result.weight.has_value()) part_weight_.set(part_weight_ + result.weight);
+  if (result.counted.has_value()) part_counted_.set(part_counted_ + result.counted);
   part_loss_.set(part_loss_ + result.loss);
   part_accuracy_.set(part_accuracy_ + result.accuracy);
   part_.set(part_ + 1);
@@ -180,13 +185,16 @@ Outputs TrainStep::add_body(const Inputs& in) {
 Outputs TrainStep::update_body(const Inputs& in) {
   const Tensor now = step_;
   const Result result = run(in);
-  auto [loss, accuracy, slopes, weight] = result;
+  auto [loss, accuracy, slopes, weight, counted] = result;
   if (config_.accumulate > 1) {
     const double each = 1 / static_cast<double>(config_.accumulate);
-    const Tensor total = weight.has_value() ? part_weight_ + weight : Tensor{};
-    const Tensor share = total.has_value() ? where(total > 0, 1 / total, 0) : Tensor(each);  // 0: no label counts
+    const auto share_of = [&](const Variable& parts, const Tensor& last) {
+      const Tensor total = last.has_value() ? parts + last : Tensor{};
+      return total.has_value() ? where(total > 0, 1 / total, 0) : Tensor(each);  // 0: no label counts
+    };
+    const Tensor share = share_of(part_weight_, weight);
     loss = (part_loss_ + loss) * share;
-    accuracy = (part_accuracy_ + accuracy) * share;
+    accuracy = (part_accuracy_ + accuracy) * share_of(part_counted_, counted);
     const Tensor norms = config_.noise_scale ? (part_norms_ + norm_of_batch(result)) * each : Tensor{};
     for (std::size_t i = 0; i < slopes.size(); ++i)
       slopes[i].value = cast((part_slopes_[i] + cast(slopes[i].value, Dtype::f32)) * share, slopes[i].value.dtype());

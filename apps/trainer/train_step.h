@@ -62,9 +62,10 @@ class TrainStep {
   struct Result {
     Tensor loss, accuracy;
     std::vector<Gradient> slopes;
-    /// The share of the batch's labels that the loss does not ignore, where it ignores one and the batch is a part of a
-    /// step; the others are then multiplied by it, so that the step's mean is over all of its labels.
-    Tensor weight;
+    /// Where the batch is a part of a step, and the loss ignores a label or weighs classes: the mean weight of the
+    /// batch's labels in the loss, and the share that is not ignored. The loss and its slopes are then multiplied by
+    /// the first, the accuracy by the second, so that the step's means are over all of its labels.
+    Tensor weight, counted;
   };
   Result run(const Inputs& in) const;
   /// Without slopes; `observe` as in Pass.
@@ -90,7 +91,7 @@ class TrainStep {
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Variable batch_norms_, step_norms_, part_norms_, rate_factor_;
-  Variable part_, part_weight_;  // of a step that is not complete: its batches and, with an ignored label, weights
+  Variable part_, part_weight_, part_counted_;          // of a step that is not complete: its batches; sums of Result's
   Variable part_loss_, part_accuracy_;                  // sums over its batches
   std::vector<Variable> part_slopes_;                   // the same, in the optimizer's order of parameters
   std::vector<std::pair<Variable, Variable>> buffers_;  // running statistics, and what they were before the step

@@ -42,7 +42,8 @@ Dtype compute_dtype(Dtype dtype) {
   return is_floating(dtype) ? Dtype::f32 : Dtype::i32;
 }
 
-Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i64 ? dtype : Dtype::i32; }
+Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i32 ? dtype : Dtype::i64; }
+Dtype product_dtype(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i64 ? dtype : Dtype::i32; }
 
 Dtype promote(Dtype a, Dtype b) {
   if (a == b) return a;

@@ -51,9 +51,11 @@ Dtype dtype_named(std::string_view name);
 bool is_floating(Dtype dtype);
 /// The type that arithmetic on `dtype` uses: f64, f32, i64 or i32.
 Dtype compute_dtype(Dtype dtype);
-/// The type of sums and products of many elements: integers narrower than i32 would overflow at once, and sums of bools
-/// count.
+/// The type of sums and products of many elements: i64 for u8, i8 and bool, as in numpy; others keep theirs.
 Dtype sum_dtype(Dtype dtype);
+/// The type of matrix products and convolutions: i32 for u8, i8 and bool, which is exact for up to 2^31 / 255^2 =
+/// 33,025 terms of bytes; others keep theirs.
+Dtype product_dtype(Dtype dtype);
 
 /// The result type of arithmetic on two arrays:
 ///         f64  f32  f16  bf16 i64  i32  u8   i8   bool
@@ -98,8 +100,28 @@ decltype(auto) visit_compute_dtype(Dtype dtype, Function&& function) {
   return function(std::int32_t{});
 }
 
-/// Converts one element as kernels store it: to integers round-to-nearest-even and saturating (NaN gives 0), to halves
-/// through float, to bool by comparison with 0.
+/// The nearest float towards zero, with its last bit set if it is not the number itself ("round to odd"). A second
+/// rounding, to a half, then gives the half nearest to the number.
+inline float round_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  bits -= std::abs(static_cast<double>(nearest)) > std::abs(value) ? 1 : 0;
+  bits |= static_cast<double>(nearest) != value ? 1 : 0;
+  return std::bit_cast<float>(bits);
+}
+inline float round_to_odd(float value) { return value; }
+template <class Integer>
+requires std::is_integral_v<Integer>
+float round_to_odd(Integer value) {
+  constexpr auto kExact = std::int64_t{1} << 53;  // up to here a double holds every whole number
+  const std::int64_t wide = value;
+  if constexpr (sizeof(Integer) < 4) return static_cast<float>(value);
+  if (sizeof(Integer) == 4 || (wide <= kExact && wide >= -kExact)) return round_to_odd(static_cast<double>(value));
+  return round_to_odd(0x1p12 * static_cast<double>((wide >> 12) | ((wide & 0xfff) != 0 ? 1 : 0)));
+}
+
+/// Converts one element, on the host as in kernels: to integers toward zero and saturating (NaN gives 0), to halves the
+/// nearest, ties to even, to bool by comparison with 0.
 template <class To, class From>
 To convert(From value) {
   constexpr bool from_half = std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>;
@@ -109,18 +131,17 @@ To convert(From value) {
   } else if constexpr (from_half) {
     return convert<To>(static_cast<float>(value));
   } else if constexpr (to_half) {
-    return To(static_cast<float>(value));
+    return To(round_to_odd(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From{};
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
   } else {
-    const double rounded =
-        std::is_floating_point_v<From> ? std::nearbyint(static_cast<double>(value)) : static_cast<double>(value);
-    if (rounded != rounded) return To{0};
-    if (rounded <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    if (rounded >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-    return static_cast<To>(rounded);
+    const double number = static_cast<double>(value);
+    if (number != number) return To{0};
+    if (number <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    if (number >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+    return static_cast<To>(value);
   }
 }
 

@@ -37,7 +37,7 @@ enum class Primitive : std::uint8_t {
   mod,
   pow,
   min,
-  max,  ///< min and max propagate NaN; integer div truncates, by zero gives 0
+  max,  ///< min and max propagate NaN and take 0 for larger than -0; integer div truncates, by zero gives 0
   // Comparisons give 1 or 0 as T; logic treats non-zero as true
   equal,
   not_equal,
@@ -74,8 +74,8 @@ enum class Primitive : std::uint8_t {
   ceil,
   round,
   trunc,       ///< round: to nearest, ties to even
-  round_f16,   ///< the nearest f16, T = f32
-  round_bf16,  ///< the nearest bf16, T = f32
+  round_f16,   ///< the nearest f16
+  round_bf16,  ///< the nearest bf16
   // Bits, T = i32 or i64
   bit_and,
   bit_or,

@@ -14,38 +14,37 @@ const Elementwise distance_op{"distance", [](auto a, auto b) { return select(a =
                                 return Gradients{g, -g};
                               }};
 
-// What exponents are taken relative to, so that they do not overflow; an infinity cannot be subtracted from itself.
-Tensor largest_finite(const Tensor& x, const Axes& axes) {
-  const Tensor top = stop_gradient(max(x, axes));
-  return where(is_finite(top), top, 0);
+// A sum that is f32 of halves, also where it is stored between two kernels.
+Tensor wide_sum(const Tensor& x, const Axes& axes) {
+  return sum(x.dtype() == Dtype::f64 ? x : retype(x, Dtype::f32), axes);
 }
 
 }  // namespace
 
 Tensor softmax(const Tensor& logits, const Axes& axes) {
   const Tensor x = floating(logits), e = exp(x - stop_gradient(max(x, axes)));
-  return e / sum(e, axes);
+  return retype(e / wide_sum(e, axes), x.dtype());
 }
 
 // Its gradient takes infinities for equal numbers beyond all others: of {inf, 0} it is {1, 0}, of {-inf, -inf} a half
 // each.
 Tensor logsumexp(const Tensor& values, const Axes& axes, bool keepdims) {
   const Tensor x = floating(values), top = stop_gradient(max(x, axes));
-  const Tensor y = log(sum(exp(distance_op(x, top)), axes)) + top;
+  const Tensor y = retype(log(wide_sum(exp(distance_op(x, top)), axes)) + top, x.dtype());
   return keepdims ? y : squeeze(y, axes);
 }
 
 Tensor less_largest(const Tensor& logits, const Axes& axes) {
   const Tensor x = floating(logits);
-  return x - largest_finite(x, axes);
+  return x - stop_gradient(max(x, axes));
 }
 
 Tensor log_softmax(const Tensor& logits, const Axes& axes) {
   const Tensor shifted = less_largest(logits, axes);
-  return shifted - log(sum(exp(shifted), axes));
+  return retype(shifted - log(wide_sum(exp(shifted), axes)), shifted.dtype());
 }
 
-Tensor standardize(const Tensor& values, const Axes& axes, float eps) {
+Tensor standardize(const Tensor& values, const Axes& axes, double eps) {
   const Tensor x = floating(values);
   return (x - mean(x, axes)) * rsqrt(variance(x, axes) + eps);
 }
@@ -75,11 +74,13 @@ Tensor sums_of_channels(const Tensor& x, int window, int window_before) {
 
 }  // namespace
 
-Tensor local_response_norm(const Tensor& images, int size, float alpha, float beta, float bias) {
+Tensor local_response_norm(const Tensor& images, int size, double alpha, double beta, double bias) {
   check(size >= 1, "local_response_norm: size is ", size, ", expected at least 1");
   const Tensor x = floating(images);
   const Tensor total = sums_of_channels(square(x), size, size / 2);
-  return x * pow(bias + alpha / static_cast<float>(size) * total, -beta);
+  if (x.dtype() == Dtype::f64) return x * pow(bias + alpha / size * total, -beta);
+  return x * pow(static_cast<float>(bias) + static_cast<float>(alpha) / static_cast<float>(size) * total,
+                 -static_cast<float>(beta));
 }
 
 }  // namespace nixie

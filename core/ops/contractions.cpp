@@ -30,8 +30,8 @@ int bounded_stride(std::int64_t in, std::int64_t window, int stride, int pad, in
   return static_cast<int>(std::min<Wide>(stride, std::max<Wide>(room - span, 0) + 1));
 }
 
-Dtype product_dtype(const Tensor& a, const Tensor& b) {
-  const Dtype dtype = sum_dtype(promote(a.dtype(), b.dtype()));
+Dtype dtype_of_product(const Tensor& a, const Tensor& b) {
+  const Dtype dtype = product_dtype(promote(a.dtype(), b.dtype()));
   check(dtype != Dtype::i64, "a product of ", a.dtype(), " and ", b.dtype(),
         ": matrix products and convolutions are not computed in i64; cast to i32 or f64");
   return dtype;
@@ -59,8 +59,8 @@ int spatial_axes(const Tensor& x, const Tensor& w, const char* name) {
 Tensor conv_node(const Conv& op, ConvRole role, const Tensor& a, const Tensor& b, const Shape& shape) {
   Conv with_role = op;
   with_role.role = role;
-  const Dtype dtype = product_dtype(a, b);
-  return Tensor::make(std::move(with_role), {cast(a, dtype), cast(b, dtype)}, shape, dtype);
+  const Dtype dtype = dtype_of_product(a, b);
+  return Tensor::make(std::move(with_role), {retype(a, dtype), retype(b, dtype)}, shape, dtype);
 }
 
 }  // namespace
@@ -82,11 +82,11 @@ Tensor matmul(const Tensor& left, const Tensor& right, MatmulOptions options) {
     sizes.insert(sizes.end(), {x.shape()[-2], x.shape()[-1]});
     return broadcast_to(x, Shape(std::move(sizes)));
   };
-  const Dtype dtype = product_dtype(a, b);
+  const Dtype dtype = dtype_of_product(a, b);
   std::vector<std::int64_t> sizes = batch.sizes();
   sizes.insert(sizes.end(), {a.shape()[-2], b.shape()[-1]});
-  Tensor y =
-      Tensor::make(Matmul{}, {cast(with_batch(a), dtype), cast(with_batch(b), dtype)}, Shape(std::move(sizes)), dtype);
+  Tensor y = Tensor::make(Matmul{}, {retype(with_batch(a), dtype), retype(with_batch(b), dtype)},
+                          Shape(std::move(sizes)), dtype);
   if (left.rank() == 1) y = squeeze(y, {-2});
   if (right.rank() == 1) y = squeeze(y, {-1});
   return y;

@@ -23,6 +23,9 @@ Tensor ordered(const Labelled& x, const std::string& labels) {
   return permute(x.value, order);
 }
 
+// A sum of the type that products have: those of i64 are refused.
+Tensor sum_over(const Tensor& x, const Axes& axes) { return retype(sum(x, axes, false), product_dtype(x.dtype())); }
+
 // A label twice in one operand is its diagonal.
 Labelled without_repeats(Labelled x) {
   for (std::size_t i = 0; i < x.labels.size(); ++i) {
@@ -30,7 +33,7 @@ Labelled without_repeats(Labelled x) {
     while ((j = x.labels.find(x.labels[i], i + 1)) != std::string::npos) {
       const Shape& shape = x.value.shape();
       const int a = static_cast<int>(i), b = static_cast<int>(j);
-      x.value = sum(where(coordinate(shape, a) == coordinate(shape, b), x.value, 0), {b}, false);
+      x.value = sum_over(where(coordinate(shape, a) == coordinate(shape, b), x.value, 0), {b});
       x.labels.erase(j, 1);
     }
   }
@@ -47,7 +50,7 @@ Labelled summed(const Labelled& x, const std::string& needed) {
     else
       axes.push_back(static_cast<int>(i));
   }
-  return axes.empty() ? x : Labelled{sum(x.value, axes, false), left};
+  return axes.empty() ? x : Labelled{sum_over(x.value, axes), left};
 }
 
 Labelled product(const Labelled& a, const Labelled& b, const std::string& needed) {

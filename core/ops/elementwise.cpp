@@ -82,6 +82,14 @@ Dtype map_compute_dtype(const Node& node) {
   return op.traits.result == ResultType::floating && !is_floating(dtype) ? Dtype::f32 : dtype;
 }
 
+bool is_rounded(const Tensor& x) {
+  if (x.dtype() != Dtype::f16 && x.dtype() != Dtype::bf16) return true;
+  const Op& op = x.node().op;
+  if (is_view(op)) return is_rounded(x.inputs()[0]);
+  const auto* map = std::get_if<Map>(&op);
+  return std::holds_alternative<Input>(op) || (map && map->op->traits.result == ResultType::cast);
+}
+
 Formula Elementwise::trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body) {
   Formula formula{.arity = arity};
   Formula* outer = std::exchange(tracing, &formula);
@@ -106,6 +114,8 @@ Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
   const ElementwiseInfo& op = *info_;
   check(static_cast<int>(inputs.size()) == op.formula.arity, op.name, ": ", inputs.size(), " inputs, expected ",
         op.formula.arity);
+  // In the values' type a condition of another may be 0 where it is not in its own: 0.4 beside integers.
+  if (op.traits.result == ResultType::selected) inputs[0] = cast(inputs[0], Dtype::boolean);
   const Dtype dtype = result_dtype(op, inputs, result);
   Shape shape;
   for (const Tensor& x : inputs) shape = broadcast(shape, x.shape());

@@ -105,7 +105,7 @@ enum class ResultType : std::uint8_t {
   floating,  ///< the same, with f32 for integers
   boolean,   ///< bool
   integer,   ///< the inputs', which must be integers
-  selected,  ///< the promoted type of all inputs but the first
+  selected,  ///< the promoted type of all inputs but the first, which is a condition: cast to bool
   cast,      ///< chosen by the caller; halves are rounded at once
   retyped,   ///< chosen by the caller; halves are rounded when they are stored, as in all arithmetic
 };
@@ -131,6 +131,9 @@ struct ElementwiseInfo {
 
 /// The type a Map node's formula is computed in: f32, f64, i64 or i32.
 Dtype map_compute_dtype(const Node& node);
+
+/// Whether the value is a number of its type also where it is not stored: computed halves are not.
+bool is_rounded(const Tensor& x);
 
 /// Every elementwise op declared in this program, in order; tests iterate over it.
 std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise();

@@ -70,8 +70,9 @@ const Elementwise fmod_op{"fmod",
 // numpy's remainder and floor division. What is left of a C remainder with the other sign than b is a whole b more.
 const Elementwise remainder_op{"remainder",
                                [](auto a, auto b) {
-                                 const auto rest = mod(a, b);
-                                 return select(rest != 0 && (rest < 0) != (b < 0), rest + b, rest);
+                                 const auto rest = mod(a, b), zero = abs(rest);
+                                 const auto signed_rest = select((rest < 0) != (b < 0), rest + b, rest);
+                                 return select(rest == 0, select(b < 0, -zero, zero), signed_rest);
                                },
                                [](T g, T, T a, T b) {
                                  return Gradients{g, -g * floor(a / b)};
@@ -81,7 +82,8 @@ const Elementwise floor_divide_op{"floor_divide",
                                   [](auto a, auto b) {
                                     const auto rest = mod(a, b), whole = round((a - rest) / b);
                                     const auto floor = select(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole);
-                                    return select(b == 0, a / b, floor);  // infinite, or of integers 0
+                                    const auto quotient = a / b;  // by 0 infinite, of integers 0
+                                    return select(b == 0, quotient, select(floor == 0, quotient * 0, floor));
                                   },
                                   NoGradient{},
                                   {.domain = kPositive}};
@@ -94,7 +96,8 @@ const Elementwise minimum_op{"minimum", [](auto a, auto b) { return min(a, b); }
                                return Gradients{g * (a <= b), g * (a > b)};
                              }};
 const Elementwise abs_op{"abs", [](auto x) { return abs(x); }, [](T g, T, T x) { return Gradients{g * sign(x)}; }};
-const Elementwise sign_op{"sign", [](auto x) { return select(x > 0, 1, select(x < 0, -1, 0)); }, NoGradient{}};
+const Elementwise sign_op{"sign", [](auto x) { return select(x > 0, 1, select(x < 0, -1, select(x == 0, 0, x))); },
+                          NoGradient{}};
 const Elementwise square_op{"square", [](auto x) { return x * x; }, [](T g, T, T x) { return Gradients{g * (2 * x)}; }};
 const Elementwise reciprocal_op{"reciprocal", [](auto x) { return 1 / x; },
                                 [](T g, T y, T) { return Gradients{-g * square(y)}; }, floating(kPositive)};
@@ -144,7 +147,7 @@ const Elementwise atan_op{"atan", [](auto x) { return atan(x); },
                           [](T g, T, T x) { return Gradients{g / (1 + x * x)}; }, kFloating};
 const Elementwise atan2_op{"atan2", [](auto y, auto x) { return atan2(y, x); },
                            [](T g, T, T y, T x) {
-                             Tensor share = g / (x * x + y * y);
+                             const Tensor share = g / where(logical_and(x == 0, y == 0), 1, x * x + y * y);
                              return Gradients{share * x, -share * y};
                            },
                            floating(kPositive)};
@@ -169,11 +172,11 @@ const Elementwise trunc_op{"trunc", [](auto x) { return trunc(x); }, NoGradient{
 
 // ---- activations ----
 const Elementwise relu_op{"relu", [](auto x) { return max(x, 0); }, [](T g, T y, T) { return Gradients{g * (y > 0)}; }};
-const Elementwise leaky_relu_op{"leaky_relu", [](auto x, auto slope) { return select(x > 0, x, slope * x); },
+const Elementwise leaky_relu_op{"leaky_relu", [](auto x, auto slope) { return select(x >= 0, x, slope * x); },
                                 [](T g, T, T x, T slope) {
                                   return Gradients{where(x > 0, g, g * slope), where(x > 0, 0, g * x)};
                                 }};
-const Elementwise elu_op{"elu", [](auto x, auto alpha) { return select(x > 0, x, alpha * expm1(min(x, 0))); },
+const Elementwise elu_op{"elu", [](auto x, auto alpha) { return select(x >= 0, x, alpha * expm1(min(x, 0))); },
                          [](T g, T, T x, T alpha) {
                            const Tensor below = minimum(x, 0);
                            return Gradients{where(x > 0, g, g * alpha * exp(below)), where(x > 0, 0, g * expm1(below))};
@@ -253,7 +256,7 @@ Tensor operator~(T x) { return bit_not_op(x); }
 Tensor operator<<(T a, T b) { return shift_left_op(a, b); }
 Tensor operator>>(T a, T b) { return shift_right_op(a, b); }
 Tensor where(T condition, T a, T b) { return where_op(condition, a, b); }
-Tensor cast(T x, Dtype dtype) { return x.dtype() == dtype ? x : cast_op.call({x}, dtype); }
+Tensor cast(T x, Dtype dtype) { return x.dtype() == dtype && is_rounded(x) ? x : cast_op.call({x}, dtype); }
 Tensor floating(T x) { return is_floating(x.dtype()) ? x : cast(x, Dtype::f32); }
 Tensor retype(T x, Dtype dtype) { return x.dtype() == dtype ? x : retype_op.call({x}, dtype); }
 Tensor pow(T a, T b) { return pow_op(a, b); }

@@ -38,8 +38,9 @@ Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor operator~(const Tensor& x);
 Tensor operator<<(const Tensor& a, const Tensor& b);
 Tensor operator>>(const Tensor& a, const Tensor& b);
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-/// To integers: toward zero, saturating. To f16 and bf16: rounded here, whether or not the value is ever stored.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);  ///< a where the condition is not 0
+/// To integers: toward zero, saturating, NaN as 0. To f16 and bf16: rounded here, whether or not the value is ever
+/// stored, also from the same type.
 Tensor cast(const Tensor& x, Dtype dtype);
 Tensor floating(const Tensor& x);  ///< integers as f32, floating types as they are
 /// A cast that only chooses the storage type: a half is rounded when it is stored, like sums and products of halves.
@@ -49,12 +50,12 @@ Tensor pow(const Tensor& a, const Tensor& b);
 Tensor fmod(const Tensor& a, const Tensor& b);          ///< C's remainder: the sign of a
 Tensor remainder(const Tensor& a, const Tensor& b);     ///< a - floor(a / b) b: the sign of b, as in Python
 Tensor floor_divide(const Tensor& a, const Tensor& b);  ///< floor(a / b); of integers by 0: 0
-Tensor atan2(const Tensor& y, const Tensor& x);
-Tensor maximum(const Tensor& a, const Tensor& b);  ///< propagates NaN
+Tensor atan2(const Tensor& y, const Tensor& x);         ///< gradient 0 at (0, 0)
+Tensor maximum(const Tensor& a, const Tensor& b);       ///< propagates NaN; 0 is larger than -0
 Tensor minimum(const Tensor& a, const Tensor& b);
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor abs(const Tensor& x);
-Tensor sign(const Tensor& x);  ///< -1, 0 or 1
+Tensor sign(const Tensor& x);  ///< -1, 0 or 1; of NaN NaN
 Tensor sqrt(const Tensor& x);
 Tensor rsqrt(const Tensor& x);
 Tensor square(const Tensor& x);
@@ -88,7 +89,7 @@ Tensor is_finite(const Tensor& x);
 Tensor is_inf(const Tensor& x);
 Tensor is_nan(const Tensor& x);
 Tensor binarize(const Tensor& x);                         ///< 1 for x >= 0, else -1
-Tensor relu(const Tensor& x, const Tensor& slope = 0.0);  ///< x for x > 0, else slope * x
+Tensor relu(const Tensor& x, const Tensor& slope = 0.0);  ///< x for x >= 0, else slope * x
 Tensor elu(const Tensor& x, const Tensor& alpha = 1.0);
 Tensor gelu(const Tensor& x);  ///< x * Phi(x), by erf
 Tensor softplus(const Tensor& x);
@@ -179,17 +180,17 @@ Sorted topk(const Tensor& x, std::int64_t k, int axis = -1);
 
 // ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
 Tensor sum(const Tensor& x);
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< u8 and i8 sum to i32, bools count in i32
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< of u8, i8 and bool i64
 Tensor prod(const Tensor& x);
-Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = true);
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< of u8, i8 and bool i64
 Tensor max(const Tensor& x);
 Tensor max(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor min(const Tensor& x);
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor mean(const Tensor& x);
-Tensor mean(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< integers give f32
+Tensor mean(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< integers give f32; of nothing NaN
 /// Biased: divided by n. Of an infinity NaN; on CUDA also of two elements whose difference is beyond the type, and a
-/// mean that is computed in the same kernel is NaN with it.
+/// mean that is computed in the same kernel is infinite or NaN with it.
 Tensor variance(const Tensor& x);
 Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor stddev(const Tensor& x);
@@ -205,7 +206,7 @@ Tensor all(const Tensor& x);
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor norm(const Tensor& x);
 Tensor norm(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< sqrt of the sum of squares; gradient 0 at 0
-Tensor cumsum(const Tensor& x, int axis);                              ///< sums of the elements so far
+Tensor cumsum(const Tensor& x, int axis);  ///< sums of the elements so far, of the type that sum has
 /// Sums axes so that the result has a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
@@ -214,7 +215,7 @@ struct MatmulOptions {
   bool trans_a = false, trans_b = false;  ///< swap the last two axes first
 };
 /// numpy's matmul: [..., m, k] x [..., k, n]; leading axes broadcast; a vector is a row on the left, a column on the
-/// right. Products of u8, i8 and bool are i32, as their sums are; i64 is refused.
+/// right. Products of u8, i8 and bool are i32, also einsum's and convolutions'; i64 is refused.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 /// Sums of products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b);
@@ -252,14 +253,14 @@ Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, cons
 
 // ---- composites (composites.cpp; tests/core/reductions_test.cpp) ----
 Tensor softmax(const Tensor& x, const Axes& axes);
-/// x less its largest finite value along the axes, to which the gradient is blind: of large numbers exp does not
-/// overflow then, nor do their digits hide a sum's logarithm.
+/// x less its largest value along the axes, to which the gradient is blind: of large numbers exp does not overflow
+/// then, nor do their digits hide a sum's logarithm. NaN where the largest value is infinite.
 Tensor less_largest(const Tensor& x, const Axes& axes);
 Tensor log_softmax(const Tensor& x, const Axes& axes);
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims = true);
 /// (x - mean) / sqrt(variance + eps) over the axes.
-Tensor standardize(const Tensor& x, const Axes& axes, float eps);
+Tensor standardize(const Tensor& x, const Axes& axes, double eps);
 /// x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ^ beta (PyTorch's local_response_norm).
-Tensor local_response_norm(const Tensor& x, int size, float alpha, float beta, float bias);
+Tensor local_response_norm(const Tensor& x, int size, double alpha, double beta, double bias);
 
 }  // namespace nixie

@@ -47,9 +47,26 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
   } else if (kind == ReduceKind::m2) {
     y = where(is_finite(cast(x, dtype)), zeros(kept, dtype), std::numeric_limits<double>::quiet_NaN());
   } else {
-    y = picks ? zeros(kept, dtype) : cast(x, dtype);
+    y = picks ? zeros(kept, dtype) : retype(x, dtype);
   }
   return keepdims ? y : squeeze(y, named);
+}
+
+// Of halves in f32: a sum of squares is beyond f16 long before its mean or its root is.
+Tensor wide(const Tensor& x) {
+  const Tensor values = floating(x);
+  return values.dtype() == Dtype::f64 ? values : retype(values, Dtype::f32);
+}
+// A result of `wide` values in the type that x has as a floating one, its reduced axes kept until then: what is
+// computed from a reduction at its own positions shares its kernel.
+Tensor narrow(const Tensor& y, const Tensor& x, const Axes& axes, bool keepdims) {
+  const Tensor result = retype(y, is_floating(x.dtype()) ? x.dtype() : y.dtype());
+  return keepdims ? result : squeeze(result, axes);
+}
+Tensor wide_variance(const Tensor& x, const Axes& axes) {
+  const double n = static_cast<double>(count_over(x.shape(), x.shape().normal_axes(axes)));
+  const Tensor values = wide(x);
+  return reduce(ReduceKind::m2, values, axes, true, values.dtype()) / n;
 }
 
 // The root's slope at 0 is infinite, and times the slope of a square there, 0, NaN; it is taken to be 0.
@@ -99,11 +116,11 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::mean, values, axes, keepdims, values.dtype());
 }
 Tensor variance(const Tensor& x, const Axes& axes, bool keepdims) {
-  const Tensor values = floating(x);
-  const double n = static_cast<double>(count_over(x.shape(), x.shape().normal_axes(axes)));
-  return reduce(ReduceKind::m2, values, axes, keepdims, values.dtype()) / n;
+  return narrow(wide_variance(x, axes), x, axes, keepdims);
 }
-Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) { return flat_root(variance(x, axes, keepdims)); }
+Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) {
+  return narrow(flat_root(wide_variance(x, axes)), x, axes, keepdims);
+}
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::argmax, x, axes, keepdims, Dtype::i32);
 }
@@ -124,7 +141,7 @@ Tensor argmin(const Tensor& x) { return argmin(x, all_axes(x.shape()), false); }
 Tensor any(const Tensor& x, const Axes& axes, bool keepdims) { return max(cast(x, Dtype::boolean), axes, keepdims); }
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims) { return min(cast(x, Dtype::boolean), axes, keepdims); }
 Tensor norm(const Tensor& x, const Axes& axes, bool keepdims) {
-  return flat_root(sum(square(floating(x)), axes, keepdims));
+  return narrow(flat_root(sum(square(wide(x)), axes)), x, axes, keepdims);
 }
 Tensor any(const Tensor& x) { return any(x, all_axes(x.shape()), false); }
 Tensor all(const Tensor& x) { return all(x, all_axes(x.shape()), false); }
@@ -133,7 +150,7 @@ Tensor norm(const Tensor& x) { return norm(x, all_axes(x.shape()), false); }
 Tensor cumsum(const Tensor& x, int axis) {
   const auto at = static_cast<std::size_t>(x.shape().normal_axis(axis));
   const std::int64_t size = x.shape()[axis];
-  Tensor y = cast(x, sum_dtype(x.dtype()));
+  Tensor y = retype(x, sum_dtype(x.dtype()));
   // After each round an element holds the sum of twice as many that end with it.
   for (std::int64_t step = 1; step < size; step *= 2) {
     std::vector<Index> before(static_cast<std::size_t>(x.rank()), Index::all());

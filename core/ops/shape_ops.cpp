@@ -200,7 +200,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   }
   if (parts.size() == 1) return parts[0];
   std::vector<Tensor> same;
-  for (const Tensor& part : parts) same.push_back(cast(part, dtype));
+  for (const Tensor& part : parts) same.push_back(retype(part, dtype));
   return Tensor::make(Concat{at}, std::move(same), first.with(at, size), dtype);
 }
 Gradients gradient(const Concat& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {

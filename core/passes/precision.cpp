@@ -8,9 +8,12 @@
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/passes/view.h"
+#include "nixie/core/passes/wide_squares.h"
 
 namespace nixie {
 namespace {
+
+bool is_half(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 
 // What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
 // product or reduction on for a Variable. An output summed over samples is treated as a Variable's new value, because
@@ -62,7 +65,7 @@ class StaysFloat {
 
 class Halver {
  public:
-  Halver(const Graph& graph, Dtype half) : kept_(graph), half_(half) {}
+  Halver(const Graph& graph, Dtype half) : kept_(graph), wide_(wide_squares(graph)), half_(half) {}
 
   Graph run(const Graph& graph) {
     for (const Tensor& x : topological(graph)) done_.emplace(x.id(), rebuild(x));
@@ -84,10 +87,16 @@ class Halver {
     for (const Tensor& input : x.inputs()) inputs.push_back(done_.at(input.id()));
     const Op& op = x.node().op;
     Dtype dtype = x.dtype();
+    if (wide_.count(x.id()) && is_half(dtype)) dtype = Dtype::f32;
     bool any_half = false;
-    for (const Tensor& input : inputs) any_half |= input.dtype() == half_;
+    for (const Tensor& input : x.inputs())
+      any_half |= done_.at(input.id()).dtype() == half_ || was_half_.count(input.id()) != 0;
     const auto follow_inputs = [&] {
-      if (dtype == Dtype::f32 && any_half && !kept_(x)) dtype = half_;
+      if (dtype != Dtype::f32 || !any_half || kept_(x)) return;
+      if (wide_.count(x.id()))
+        was_half_.insert(x.id());
+      else
+        dtype = half_;
     };
     const auto convert_inputs = [&](Dtype type) {
       for (Tensor& input : inputs)
@@ -104,7 +113,10 @@ class Halver {
                      follow_inputs();
                      convert_inputs(dtype);
                    },
-                   [&]<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { dtype = inputs[0].dtype(); },
+                   [&]<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) {
+                     dtype = inputs[0].dtype();
+                     if (was_half_.count(x.inputs()[0].id())) was_half_.insert(x.id());
+                   },
                    // Sums are f32; leaves, positions and random numbers are what they are.
                    []<OneOf<Constant, Input, Coordinate, Reduce, Random> T>(const T&) {},
                },
@@ -149,6 +161,7 @@ class Halver {
   }
 
   StaysFloat kept_;
+  std::unordered_set<const Node*> wide_, was_half_;  // the latter: those of wide_ that would else be halves
   Dtype half_;
   std::unordered_map<const Node*, Tensor> done_;
   std::map<std::pair<const Node*, Dtype>, Tensor> converted_;
@@ -156,22 +169,47 @@ class Halver {
   std::vector<Tensor> keep_;  // alive while their addresses are keys
 };
 
-Graph with_math(const Graph& graph, Math math) {
+// The graph with each node made anew from its new inputs; its roots keep their types.
+template <class Make>
+Graph rebuilt(const Graph& graph, const Make& make) {
   std::unordered_map<const Node*, Tensor> done;
   for (const Tensor& x : topological(graph)) {
     std::vector<Tensor> inputs;
     for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+    done.emplace(x.id(), inputs.empty() ? x : make(x, std::move(inputs)));
+  }
+  const auto root = [&](const Tensor& x) { return retype(done.at(x.id()), x.dtype()); };
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(root(output));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, root(set.value)});
+  return result;
+}
+
+// What a graph computes in halves by itself, with the squares that it sums in f32.
+Graph with_wide_squares(const Graph& graph) {
+  const std::vector<Tensor> order = topological(graph);
+  if (std::none_of(order.begin(), order.end(), [](const Tensor& x) { return is_half(x.dtype()); })) return graph;
+  const std::unordered_set<const Node*> wide = wide_squares(graph);
+  if (wide.empty()) return graph;
+  return rebuilt(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {
+    const bool is_wide = wide.count(x.id()) != 0 && is_half(x.dtype());
+    const bool has_typed_inputs = is_head(x.node().op) || std::holds_alternative<Concat>(x.node().op);
+    for (Tensor& input : inputs)
+      if (has_typed_inputs && is_half(x.dtype()) && is_floating(input.dtype()))
+        input = retype(input, is_wide ? Dtype::f32 : x.dtype());
+    return Tensor::make(x.node().op, std::move(inputs), x.shape(), is_wide ? Dtype::f32 : x.dtype());
+  });
+}
+
+Graph with_math(const Graph& graph, Math math) {
+  return rebuilt(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {
     Op op = x.node().op;
     if (x.dtype() == Dtype::f32) {
       if (auto* conv = std::get_if<Conv>(&op)) conv->math = math;
       if (auto* matmul = std::get_if<Matmul>(&op)) matmul->math = math;
     }
-    done.emplace(x.id(), inputs.empty() ? x : Tensor::make(std::move(op), std::move(inputs), x.shape(), x.dtype()));
-  }
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
-  return result;
+    return Tensor::make(std::move(op), std::move(inputs), x.shape(), x.dtype());
+  });
 }
 
 }  // namespace
@@ -184,13 +222,13 @@ Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
     case PrecisionPolicy::bf16:
       return simplify(Halver(graph, Dtype::bf16).run(graph));
     case PrecisionPolicy::tf32:
-      return with_math(graph, Math::tf32);
+      return with_math(with_wide_squares(graph), Math::tf32);
     case PrecisionPolicy::fp32:
-      return with_math(graph, Math::fp32);
+      return with_math(with_wide_squares(graph), Math::fp32);
     case PrecisionPolicy::ieee:
       break;
   }
-  return graph;
+  return with_wide_squares(graph);
 }
 
 }  // namespace nixie

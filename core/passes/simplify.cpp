@@ -138,7 +138,8 @@ class Simplifier {
   static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
     auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
     const bool converts = op.traits.result == ResultType::cast || op.traits.result == ResultType::retyped;
-    if (converts && same(inputs[0])) return inputs[0];
+    const bool rounds = op.traits.result == ResultType::cast && !is_rounded(inputs[0]);
+    if (converts && !rounds && same(inputs[0])) return inputs[0];
     if (inputs.size() != 2) return {};
     const bool add = is_primitive(op, Primitive::add), mul = is_primitive(op, Primitive::mul);
     const double right = add || is_primitive(op, Primitive::sub)   ? 0
@@ -206,9 +207,7 @@ class Simplifier {
     if (op.traits.result == ResultType::cast && dtype != Dtype::f64) {
       const double value = as<Constant>(inputs[0])->value;
       if (dtype == Dtype::boolean) return value != 0 ? 1 : 0;
-      return visit_dtype(dtype, [&](auto type) {
-        return convert<double>(convert<decltype(type)>(is_floating(dtype) ? value : std::trunc(value)));
-      });
+      return visit_dtype(dtype, [&](auto type) { return convert<double>(convert<decltype(type)>(value)); });
     }
     if (!is_floating(dtype)) return {};
     for (const Instruction& step : op.formula.body) {

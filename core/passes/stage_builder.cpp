@@ -12,11 +12,13 @@ namespace {
 
 Dtype natural_type(const Tensor& x) { return compute_dtype(x.dtype()); }
 
+bool is_half(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
+Primitive rounding_to(Dtype half) { return half == Dtype::f16 ? Primitive::round_f16 : Primitive::round_bf16; }
+
 // Whether the unit is a cast to f16 or bf16, which rounds even what stays in a register.
 bool is_rounded_half(const FusionNode& unit) {
   const auto* map = unit.kind == FusionNode::Kind::map ? std::get_if<Map>(&unit.value.node().op) : nullptr;
-  return map && map->op->traits.result == ResultType::cast &&
-         (unit.value.dtype() == Dtype::f16 || unit.value.dtype() == Dtype::bf16);
+  return map && map->op->traits.result == ResultType::cast && is_half(unit.value.dtype());
 }
 
 }  // namespace
@@ -162,6 +164,15 @@ int StageBuilder::as_bool(int reg, ResultType result) {
   return emit({.primitive = bits ? Primitive::bit_and : Primitive::not_equal, .type = type, .args = {reg, other, -1}});
 }
 
+// A number as its type of halves holds it, if it may have more digits than f32, by way of which it would be rounded
+// twice: a double, or an integer (those that f32 does not hold are beyond f16).
+int StageBuilder::rounded_once(int reg, const Tensor& half) {
+  const Dtype from = half.inputs()[0].dtype();
+  const bool is_integer = (from == Dtype::i32 || from == Dtype::i64) && half.dtype() == Dtype::bf16;
+  if (stage_->body[static_cast<std::size_t>(reg)].type == Dtype::f32 || (from != Dtype::f64 && !is_integer)) return reg;
+  return emit({.primitive = rounding_to(half.dtype()), .type = Dtype::f64, .args = {convert(reg, Dtype::f64), -1, -1}});
+}
+
 int StageBuilder::value(const Tensor& x, Dtype type) { return convert(natural(x, type), type); }
 
 int StageBuilder::natural(const Tensor& x, Dtype wanted) {
@@ -201,8 +212,7 @@ int StageBuilder::unit_value(int u) {
     case FusionNode::Kind::reduce:
       reg = map_value(unit.value);
       if (is_rounded_half(unit)) {
-        const Primitive round = unit.value.dtype() == Dtype::f16 ? Primitive::round_f16 : Primitive::round_bf16;
-        reg = emit({.primitive = round, .type = Dtype::f32, .args = {reg, -1, -1}});
+        reg = emit({.primitive = rounding_to(unit.value.dtype()), .type = Dtype::f32, .args = {reg, -1, -1}});
       }
       break;
   }
@@ -243,6 +253,7 @@ int StageBuilder::map_value(const Tensor& x) {
                             ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
                             : emit(instruction));
   }
+  if (is_half(x.dtype())) registers.back() = rounded_once(registers.back(), x);
   const bool is_bool = x.dtype() == Dtype::boolean;
   const int reg = convert(is_bool ? as_bool(registers.back(), info.traits.result) : registers.back(), natural_type(x));
   const bool narrow = x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8;

@@ -26,6 +26,7 @@ class StageBuilder {
   int carried(int u);
   int emit(Instruction instruction);
   int convert(int reg, Dtype type);
+  int rounded_once(int reg, const Tensor& half);
   int narrowed(int reg, Dtype dtype, ResultType result);
   int as_bool(int reg, ResultType result);
 

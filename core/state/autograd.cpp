@@ -12,10 +12,8 @@
 namespace nixie {
 namespace {
 
-// Nodes that lie between the loss and `wrt`, inputs before users.
-std::vector<Tensor> between(const Tensor& loss, const std::vector<Tensor>& wrt) {
-  std::unordered_map<const Node*, bool> reaches;  // whether a node depends on some wrt
-  for (const Tensor& x : wrt) reaches[x.id()] = true;
+// What the loss is computed from, and itself, inputs before users.
+std::vector<Tensor> nodes_of(const Tensor& loss) {
   std::vector<Tensor> order;
   std::vector<std::pair<Tensor, std::size_t>> stack{{loss, 0}};
   std::unordered_set<const Node*> visited{loss.id()};
@@ -27,12 +25,23 @@ std::vector<Tensor> between(const Tensor& loss, const std::vector<Tensor>& wrt) 
       if (visited.insert(input.id()).second) stack.emplace_back(input, 0);
       continue;
     }
-    bool any = reaches[tensor.id()];
-    for (const Tensor& input : inputs) any = any || reaches[input.id()];
-    reaches[tensor.id()] = any;
-    if (any) order.push_back(tensor);
+    order.push_back(tensor);
     stack.pop_back();
   }
+  return order;
+}
+
+// Those of them that depend on some `wrt`.
+std::vector<Tensor> between(const Tensor& loss, const std::vector<Tensor>& wrt) {
+  std::unordered_set<const Node*> reaches;
+  for (const Tensor& x : wrt) reaches.insert(x.id());
+  std::vector<Tensor> order = nodes_of(loss);
+  std::erase_if(order, [&](const Tensor& x) {
+    const auto depends = [&](const Tensor& input) { return reaches.count(input.id()) != 0; };
+    if (!depends(x) && std::none_of(x.inputs().begin(), x.inputs().end(), depends)) return true;
+    reaches.insert(x.id());
+    return false;
+  });
   return order;
 }
 
@@ -82,8 +91,27 @@ std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt
   return result;
 }
 
+namespace {
+
+// The value of each Variable that the loss was computed from: the present one, or one from before it was set.
+std::vector<Tensor> values_read(const Tensor& loss, const std::vector<Variable>& variables) {
+  std::unordered_set<const Node*> in_loss;
+  for (const Tensor& x : nodes_of(loss)) in_loss.insert(x.id());
+  std::vector<Tensor> result(variables.begin(), variables.end());
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (in_loss.count(result[i].id())) continue;
+    const std::vector<Tensor> former = variables[i].former_values();
+    const auto read =
+        std::find_if(former.begin(), former.end(), [&](const Tensor& value) { return in_loss.count(value.id()) != 0; });
+    if (read != former.end()) result[i] = *read;
+  }
+  return result;
+}
+
+}  // namespace
+
 std::vector<Gradient> gradients(const Tensor& loss, const std::vector<Variable>& wrt) {
-  const std::vector<Tensor> values = gradients(loss, std::vector<Tensor>(wrt.begin(), wrt.end()));
+  const std::vector<Tensor> values = gradients(loss, values_read(loss, wrt));
   std::vector<Gradient> result;
   for (std::size_t i = 0; i < wrt.size(); ++i) result.push_back({wrt[i], values[i]});
   return result;

@@ -13,7 +13,8 @@ struct Gradient {
   Variable parameter;
   Tensor value;
 };
-/// The same for Variables, with their values at this point.
+/// The same for Variables, with respect to the value that the loss was computed from: the present one if the loss
+/// depends on it, else the newest one that it depends on, from before the Variable was set.
 std::vector<Gradient> gradients(const Tensor& loss, const std::vector<Variable>& wrt);
 /// The same for the trainable parameters of a collection.
 std::vector<Gradient> gradients(const Tensor& loss, const Parameters& parameters);

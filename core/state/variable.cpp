@@ -45,6 +45,12 @@ const std::shared_ptr<Storage>& VariableState::stored() try {
   rethrow_for(*this, error);
 }
 
+void VariableState::end_reads() {
+  std::erase_if(former_leaves, [](const auto& former) { return former.expired(); });
+  if (!leaf.expired()) former_leaves.push_back(leaf);
+  leaf.reset();
+}
+
 std::shared_ptr<Buffer> memory_of(VariableState& variable, Backend& backend) try {
   return variable.stored()->on(backend);
 } catch (const Error& error) {
@@ -89,10 +95,25 @@ Variable::operator Tensor() const {
   return Tensor(node);
 }
 
+std::vector<Tensor> Variable::former_values() const {
+  std::vector<Tensor> values;
+  for (const Trace* trace = current_trace; trace; trace = trace->outer_)
+    if (const auto found = trace->former_values_.find(state_.get()); found != trace->former_values_.end())
+      values.insert(values.end(), found->second.rbegin(), found->second.rend());
+  // An outer trace's last value is a former one, too, where an inner trace has set the Variable.
+  for (const Trace* trace = current_trace ? current_trace->outer_ : nullptr; trace; trace = trace->outer_)
+    if (const auto found = trace->values_.find(state_.get()); found != trace->values_.end())
+      values.push_back(found->second);
+  for (auto leaf = state_->former_leaves.rbegin(); leaf != state_->former_leaves.rend(); ++leaf)
+    if (std::shared_ptr<const Node> node = leaf->lock()) values.emplace_back(std::move(node));
+  return values;
+}
+
 void Variable::set(const Tensor& value) const {
   check(value.shape() == shape() || std::holds_alternative<Constant>(value.node().op), "variable ", name(),
         " of shape ", shape(), " is set to a value of shape ", value.shape());
-  const Tensor whole = cast(broadcast_to(value, shape()), dtype());
+  const Tensor given = broadcast_to(value, shape());
+  const Tensor whole = given.dtype() == dtype() ? given : cast(given, dtype());
   if (current_trace) return current_trace->record(state_, whole);
   const auto* number = std::get_if<Constant>(&value.node().op);  // as it was given, not as its own type rounds it
   const auto* input = std::get_if<Input>(&value.node().op);
@@ -105,7 +126,7 @@ void Variable::set(const Tensor& value) const {
   // Tensors that read the old value keep it: they hold the old storage.
   if (state_->leaf.lock()) {
     state_->storage = Storage::for_variable(full.clone());
-    state_->leaf.reset();
+    state_->end_reads();
   } else {
     state_->stored()->write(full);
   }
@@ -152,7 +173,8 @@ Variable Parameters::make(const std::string& name, const Shape& shape, Init init
 }
 Variable Parameters::state(const std::string& name, const Shape& shape, Init init, Dtype dtype,
                            const std::optional<NumberRange>& range) const {
-  const Variable variable = add(name, shape, init, dtype, false);
+  const bool is_double = dtype == Dtype::f32 && collection_->floating == Dtype::f64;
+  const Variable variable = add(name, shape, init, is_double ? Dtype::f64 : dtype, false);
   variable.state()->range = range;
   return variable;
 }
@@ -201,12 +223,17 @@ void Trace::rollback_unless(const Tensor& ok) {
   for (Set& set : current_trace->sets_) {
     const Tensor old(leaf_node(Input{.name = set.variable->name, .variable = set.variable}, *set.variable));
     set.value = where(number, set.value, old);
-    current_trace->values_.insert_or_assign(set.variable.get(), set.value);
+    current_trace->replace(set.variable.get(), set.value);
   }
 }
 
+void Trace::replace(VariableState* state, const Tensor& value) {
+  const auto [slot, fresh] = values_.try_emplace(state, value);
+  if (!fresh) former_values_[state].push_back(std::exchange(slot->second, value));
+}
+
 void Trace::record(const std::shared_ptr<VariableState>& state, const Tensor& value) {
-  values_.insert_or_assign(state.get(), value);
+  replace(state.get(), value);
   for (Set& set : sets_)
     if (set.variable == state) return void(set.value = value);
   sets_.push_back({state, value});

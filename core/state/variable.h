@@ -30,15 +30,18 @@ struct VariableState {
   Shape shape = {};
   Dtype dtype = Dtype::f32;
   bool trainable = true;
-  std::function<Array()> init = {};       ///< called when the value is first needed
-  std::shared_ptr<Storage> storage = {};  ///< null until then
-  std::weak_ptr<const Node> leaf = {};    ///< the node of reads outside a trace, while it exists
+  std::function<Array()> init = {};                           ///< called when the value is first needed
+  std::shared_ptr<Storage> storage = {};                      ///< null until then
+  std::weak_ptr<const Node> leaf = {};                        ///< the node of reads outside a trace, while it exists
+  std::vector<std::weak_ptr<const Node>> former_leaves = {};  ///< those of reads before it was set, oldest first
   std::map<Dtype, std::weak_ptr<VariableState>> shadows = {};
   std::shared_ptr<VariableState> master = {};  ///< of a shadow: the Variable that it copies
   std::uint64_t made_from = 0;                 ///< of a shadow: the master's Storage::version
   std::optional<NumberRange> range = {};       ///< of its elements, if its owner states one
   /// The storage, made on first use; a shadow's is updated first. Throws NoMemoryForVariable.
   const std::shared_ptr<Storage>& stored();
+  /// The next read outside a trace is another node: the value changes.
+  void end_reads();
 };
 
 /// The copy of a Variable in another type that Steps read in its place and write beside it (core/passes/precision.h).
@@ -56,6 +59,9 @@ class Variable {
 
   operator Tensor() const;
   Tensor value() const { return *this; }
+  /// What was read of it, in this trace or outside, before it was set, newest first; values that nothing holds any more
+  /// are left out.
+  std::vector<Tensor> former_values() const;
   /// Inside a Step's body: the Variable's value from here on. Outside: the value must be stored (an Array, a number, a
   /// result of `evaluate`); throws for an unevaluated expression. Another type is converted, another shape refused.
   void set(const Tensor& value) const;
@@ -89,8 +95,8 @@ class Parameters {
 
   /// A trainable parameter named `scope.name`. Throws if the name is taken.
   Variable make(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32) const;
-  /// A buffer: state excluded from gradients, weight decay and norms (running statistics, momentum). Its elements never
-  /// leave the range, if one is given.
+  /// A buffer: state excluded from gradients, weight decay and norms (running statistics, momentum), in f64 where
+  /// parameters are and it would be f32. Its elements never leave the range, if one is given.
   Variable state(const std::string& name, const Shape& shape, Init init = {}, Dtype dtype = Dtype::f32,
                  const std::optional<NumberRange>& range = {}) const;
   /// A buffer that is one number; one of an integral type is whole.
@@ -138,9 +144,11 @@ class Trace {
   friend class Variable;
   Tensor read(const std::shared_ptr<VariableState>& state);
   void record(const std::shared_ptr<VariableState>& state, const Tensor& value);
+  void replace(VariableState* state, const Tensor& value);
   Trace* outer_;
   std::vector<Set> sets_;
   std::map<VariableState*, Tensor> values_;
+  std::map<VariableState*, std::vector<Tensor>> former_values_;  // oldest first
 };
 
 }  // namespace nixie

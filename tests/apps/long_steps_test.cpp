@@ -66,9 +66,12 @@ TEST(Accumulate, IsAsOneLargeBatch) {
   }
 }
 
-// Nor do batches whose labels are ignored in part weigh as much as others.
-TEST(Accumulate, IsAsOneLargeBatchWhereLabelsAreIgnored) {
+// Nor do batches whose labels are ignored in part, or of classes that weigh less, weigh as much as others.
+TEST(Accumulate, IsAsOneLargeBatchWhereLabelsWeighDifferently) {
   for (const char* loss : {"cross_entropy: {ignore_index: 1}", "focal: {ignore_index: 7}",
+                           "cross_entropy: {class_weights: [1, 2, 0.5, 0, 3, 1, 0.1, 1, 1, 4]}",
+                           "cross_entropy: {class_weights: [1, 2, 1, 0, 3, 1, 0, 1, 1, 4], label_smoothing: 0.1, "
+                           "ignore_index: 9}",
                            "loss_sum: {losses: [{loss: {cross_entropy: {ignore_index: 3}}, weight: 2}]}"}) {
     const std::string more = fmt::format("loss: {{{}}}\ndata: {{glyphs: {{train: 205, test: 50, batch: ", loss);
     const TempFolder large;

@@ -102,7 +102,7 @@ TEST(Numpy, RecordedValues) {
       {"softmax of far integers", softmax(integers({-2147483647, 2147483647}), {0}), {0, 1}, {2}},
       {"log_softmax inf",
        log_softmax(doubles({kInf, 1, -kInf, -kInf, -kInf, 0}, {3, 2}), {1}),
-       {kNan, -kInf, kNan, kNan, -kInf, 0},
+       {kNan, kNan, kNan, kNan, -kInf, 0},
        {3, 2}},
       {"log_softmax of large",
        log_softmax(cast(doubles({10000, 10001}), Dtype::f32), {0}),

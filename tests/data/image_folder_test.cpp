@@ -193,7 +193,7 @@ TEST(ImageFolder, CutsTheCentreToEvaluateAndAnywhereToTrain) {
   const auto window_of = [&](std::int64_t left, std::int64_t top, bool mirrored) {
     Bytes bytes;
     for (const float value : cut_window(source, {{0, 0, 60, 24}, 50, 20, {left, top, 16, 16}, mirrored}))
-      bytes.push_back(convert<std::uint8_t>(value));
+      bytes.push_back(convert<std::uint8_t>(std::nearbyint(value)));
     return bytes;
   };
   EXPECT_EQ(image, window_of(17, 2, false));

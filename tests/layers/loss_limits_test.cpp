@@ -75,7 +75,10 @@ TEST(Losses, OfDoublesHaveTheirDigits) {
   const auto value = [&](const CrossEntropy& loss) { return evaluate(loss(logits, label), test_backend()).item(); };
   const double plain = std::log(std::exp(0.3) + std::exp(-0.2) + std::exp(1.1)) + 0.2;
   EXPECT_NEAR(value({.label_smoothing = 0.1}), plain + 0.1 * (-0.2 - 0.4), 1e-14);  // the mean of the logits is 0.4
-  EXPECT_NEAR(value({.class_weights = {1, 0.1, 1}}), 0.1 * plain, 1e-14);
+  EXPECT_NEAR(value({.class_weights = {1, 0.1, 1}}), plain, 1e-14);
+  // 0.9 of the label's term and a thirtieth of each, with their weights, over that of the label
+  const double terms = 0.1 * plain + (plain - 0.2 - 0.3) + (plain - 0.2 - 1.1);
+  EXPECT_NEAR(value({.label_smoothing = 0.1, .class_weights = {1, 0.1, 1}}), 0.9 * plain + terms / 3, 1e-14);
 }
 
 }  // namespace

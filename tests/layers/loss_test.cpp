@@ -65,17 +65,15 @@ Expected elementwise(double (*f)(double x, double t)) {
 }
 
 Expected cross_entropy_with(double smoothing) {
-  return [=](const Values& x, const Values&, const std::vector<double>& weights) {
+  return [=](const Values& x, const Values& t, const std::vector<double>& weights) {
     const Sizes s(x.shape);
-    const auto labels = some_labels(x.shape);
     Values each(Shape{s.n, s.inner});
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t i = 0; i < s.inner; ++i) {
         double total = 0;
         for (std::int64_t k = 0; k < s.k; ++k) total += std::exp(x[(n * s.k + k) * s.inner + i]);
         for (std::int64_t k = 0; k < s.k; ++k) {
-          const double hit = labels[static_cast<std::size_t>(n * s.inner + i)] == k;
-          const double target = (1 - smoothing) * hit + smoothing / static_cast<double>(s.k);
+          const double target = (1 - smoothing) * t[(n * s.k + k) * s.inner + i] + smoothing / static_cast<double>(s.k);
           each[n * s.inner + i] -= target * (x[(n * s.k + k) * s.inner + i] - std::log(total));
         }
       }
@@ -134,8 +132,8 @@ struct LossCase {
 
 std::vector<LossCase> loss_cases() {
   return {
-      {CrossEntropy{}, cross_entropy_with(0), 0, true},
-      {CrossEntropy{.label_smoothing = 0.1}, cross_entropy_with(0.1), 0, true},
+      {CrossEntropy{}, cross_entropy_with(0)},
+      {CrossEntropy{.label_smoothing = 0.1}, cross_entropy_with(0.1)},
       {BinaryCrossEntropy{}, elementwise([](double x, double t) {
          const double p = 1 / (1 + std::exp(-x));
          return -(t * std::log(p) + (1 - t) * std::log(1 - p));
@@ -224,6 +222,7 @@ TEST(Losses, StateTheRangeOfTheirTargets) {
   const auto range_of = [](const AnyLoss& loss) { return text_of(loss.target_range()); };
   const std::string of_probabilities = "a number from 0 to 1", any = "a number from -inf up";
   EXPECT_EQ(range_of(BinaryCrossEntropy{}), of_probabilities);
+  EXPECT_EQ(range_of(CrossEntropy{}), of_probabilities);
   EXPECT_EQ(range_of(KlDivergence{}), of_probabilities);
   EXPECT_EQ(range_of(Dice{}), of_probabilities);
   EXPECT_EQ(range_of(Hinge{}), "a number from -1 to 1");
@@ -293,37 +292,75 @@ TEST(Loss, OfALabelThatIsNoClassIsNoNumber) {
   EXPECT_TRUE(std::isnan(evaluate(cross_entropy(output, bytes), test_backend()).item()));
 }
 
-// The weight of its class multiplies a sample's loss; the mean is over all samples.
-TEST(Loss, ClassWeightsMultiplyTheLossesOfTheirSamples) {
-  for (const Shape& shape : {Shape{5, 3}, Shape{4, 3, 2, 2}}) {
-    std::vector<float> values;
-    for (std::int64_t i = 0; i < shape.size(); ++i) values.push_back(std::sin(static_cast<float>(3 * i)));
-    const Array x = Array::from(values, shape), labels = labels_array(shape);
-    const std::vector<double> weights = {0.5, 2, 7};
-    const Sizes s(shape);
-    const auto classes = some_labels(shape);
-    double expected = 0;
-    for (std::int64_t n = 0; n < s.n; ++n)
-      for (std::int64_t i = 0; i < s.inner; ++i) {
-        double total = 0;
-        const auto at = [&](std::int64_t k) {
-          return static_cast<double>(values[static_cast<std::size_t>((n * s.k + k) * s.inner + i)]);
-        };
-        for (std::int64_t k = 0; k < s.k; ++k) total += std::exp(at(k));
-        const std::int32_t label = classes[static_cast<std::size_t>(n * s.inner + i)];
-        expected += weights[static_cast<std::size_t>(label)] * (std::log(total) - at(label)) /
-                    static_cast<double>(s.n * s.inner);
-      }
-    EXPECT_NEAR(evaluate(cross_entropy(x, labels, {.class_weights = weights}), test_backend()).item(), expected, 1e-5);
-    EXPECT_THAT(error_of([&] {
-                  cross_entropy(x, labels, {.class_weights = {1, 2}});
-                }),
-                testing::HasSubstr("2 class weights, the output has 3 classes"));
-    EXPECT_THAT(error_of([&] {
-                  cross_entropy(x, labels, {.class_weights = {0, 0, 0}});
-                }),
-                testing::HasSubstr("all class weights are 0"));
-  }
+// PyTorch's: each class's term has its weight, and the sum is divided by that of the labels' weights, or for
+// probabilities by the number of positions.
+TEST(Loss, ClassWeightsMakeAWeightedMean) {
+  const std::vector<double> class_weights = {0.5, 2, 7};
+  for (const Shape& shape : {Shape{5, 3}, Shape{4, 3, 2, 2}})
+    for (const double smoothing : {0.0, 0.2})
+      for (const bool weighted : {false, true})
+        for (const int ignored : {-1, 1})
+          for (const bool soft : {false, true}) {
+            if (soft && ignored >= 0) continue;
+            SCOPED_TRACE(fmt::format("{} {} {} {} {}", shape, smoothing, weighted, ignored, soft));
+            const Sizes s(shape);
+            Values x = reference::rounded(reference::draw(shape, 3, -2, 2));
+            const Values t = soft ? reference::rounded(reference::draw(shape, 4, 0, 1)) : one_hot(shape, 0);
+            const auto labels = some_labels(shape);
+            const auto weight_of = [&](std::int64_t n) { return weighted ? static_cast<double>(n) : 1.0; };
+            const auto expected = [&] {
+              double total = 0, divisor = 0;
+              for (std::int64_t n = 0; n < s.n; ++n)
+                for (std::int64_t i = 0; i < s.inner; ++i) {
+                  const std::int32_t label = labels[static_cast<std::size_t>(n * s.inner + i)];
+                  if (label == ignored) continue;
+                  double sum = 0;
+                  for (std::int64_t k = 0; k < s.k; ++k) sum += std::exp(x[(n * s.k + k) * s.inner + i]);
+                  for (std::int64_t k = 0; k < s.k; ++k) {
+                    const std::int64_t at = (n * s.k + k) * s.inner + i;
+                    const double part = (1 - smoothing) * t[at] + smoothing / static_cast<double>(s.k);
+                    total += weight_of(n) * class_weights[static_cast<std::size_t>(k)] * part * (std::log(sum) - x[at]);
+                  }
+                  divisor += weight_of(n) * (soft ? 1 : class_weights[static_cast<std::size_t>(label)]);
+                }
+              return total / divisor;
+            };
+            std::vector<double> weights;
+            for (std::int64_t n = 0; n < s.n; ++n) weights.push_back(weight_of(n));
+            CrossEntropy loss{.label_smoothing = smoothing, .class_weights = class_weights};
+            if (ignored >= 0) loss.ignore_index = ignored;
+            const Tensor in = reference::to_f32(x);
+            const Tensor value = loss(in, soft ? Tensor(reference::to_f32(t)) : Tensor(labels_array(shape)),
+                                      weighted ? Tensor(Array::from(weights, {s.n}).to(Dtype::f32)) : Tensor());
+            const std::vector<Tensor> found = evaluate({value, gradients(value, {in})[0]}, test_backend());
+            EXPECT_NEAR(found[0].item(), expected(), 3e-6 * expected());
+            expect_close(found[1].to_vector<double>(), reference::differences(x, expected, 1e-4), 2e-6, "gradient");
+          }
+}
+
+TEST(Loss, ClassWeightsOfNothingAndOfTheWrongSize) {
+  const Tensor x = Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor labels = Array::from(std::vector<std::int32_t>{1, 1}, {2});
+  const auto value = [&](const CrossEntropy& loss) { return evaluate(loss(x, labels), test_backend()).item(); };
+  EXPECT_EQ(value({.class_weights = {1, 0, 1}}), 0);
+  EXPECT_EQ(value({.ignore_index = 1}), 0);
+  EXPECT_THAT(error_of([&] {
+                value({.class_weights = {1, 2}});
+              }),
+              testing::HasSubstr("2 class weights, the output has 3 classes"));
+  EXPECT_THAT(error_of([&] { value({.class_weights = {0, 0, 0}}); }), testing::HasSubstr("all class weights are 0"));
+  EXPECT_EQ(error_of([&] { CrossEntropy{.ignore_index = 1}(x, x); }),
+            "ignore_index is a label, the targets are probabilities [2, 3]; set it to null");
+}
+
+// A class that cannot be costs nothing where nothing of it is wanted.
+TEST(Loss, ProbabilitiesOfImpossibleClasses) {
+  const Tensor x = Array::from(std::vector<float>{0, 0, -INFINITY}, {1, 3});
+  const Tensor wanted = Array::from(std::vector<float>{0.25, 0.75, 0}, {1, 3});
+  const Tensor loss = cross_entropy(x, wanted);
+  const std::vector<Tensor> found = evaluate({loss, gradients(loss, {x})[0]}, test_backend());
+  EXPECT_NEAR(found[0].item(), std::log(2.0), 1e-6);
+  expect_close(found[1].to_vector<double>(), {0.25, -0.25, 0}, 1e-6, "gradient");
 }
 
 // Labels of any integer type; the ignored one may be a class or none.

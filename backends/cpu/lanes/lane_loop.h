@@ -5,6 +5,9 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says both of its own AVX-512 header
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
+#include <bit>
+#include <type_traits>
+
 #include <Eigen/Core>
 
 #include "nixie/backends/cpu/lanes/lanes.h"
@@ -58,6 +61,27 @@ V higher(V x, V y) {
   return x > y ? x : y;
 }
 
+// The larger or smaller of two numbers, of vectors lane by lane: NaN if either is, and 0 is larger than -0.
+template <Primitive kPrimitive, class V>
+V extreme(V x, V y) {
+  constexpr bool kLargest = kPrimitive == Primitive::max;
+  if constexpr (std::is_integral_v<V>) {
+    return kLargest == (x > y) ? x : y;
+  } else if constexpr (std::is_floating_point_v<V>) {
+    using Bits = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
+    const auto a = std::bit_cast<Bits>(x), b = std::bit_cast<Bits>(y);
+    const V other = ((kLargest ? x > y : x < y) | (x != x)) ? x : y;
+    return x == y ? std::bit_cast<V>(kLargest ? a & b : a | b) : other;
+  } else if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(x[0])>>) {
+    return kLargest ? higher(x, y) : lower(x, y);
+  } else {
+    using Bits = decltype(x == y);  // all of a lane's where they are equal
+    const Bits equal = x == y, a = (Bits)x;
+    const V other = kLargest ? (V)((Bits)higher(x, y) & (a | ~equal)) : (V)((Bits)lower(x, y) | (a & equal));
+    return x != x ? x : other;
+  }
+}
+
 // The operations of two floating numbers that most formulas are made of, on vectors of them: of a choice in a plain
 // loop compilers make branches.
 template <Primitive kPrimitive, class V>
@@ -65,8 +89,7 @@ V combine(V x, V y) {
   if constexpr (kPrimitive == Primitive::add) return x + y;
   if constexpr (kPrimitive == Primitive::sub) return x - y;
   if constexpr (kPrimitive == Primitive::mul) return x * y;
-  if constexpr (kPrimitive == Primitive::min) return x != x ? x : lower(x, y);
-  if constexpr (kPrimitive == Primitive::max) return x != x ? x : higher(x, y);
+  if constexpr (kPrimitive == Primitive::min || kPrimitive == Primitive::max) return extreme<kPrimitive>(x, y);
   if constexpr (kPrimitive == Primitive::less) return x < y ? V{} + 1.0f : V{};
 }
 

@@ -81,7 +81,7 @@ inline float exp_float(float x) {
 inline float expm1_float(float x) {
   const auto [n, expm1] = reduced_exp(clamped(x, -30.0f, 88.8f));
   const float half = power_of_two(n - 1.0f);
-  return n == 0.0f ? expm1 : multiply_add(half, expm1, half - 0.5f) * 2.0f;
+  return x == 0.0f ? x : n == 0.0f ? expm1 : multiply_add(half, expm1, half - 0.5f) * 2.0f;  // -0 as it is
 }
 
 // Cephes' polynomial below 0.625, where the exponential would lose bits, and 1 - 2 / (e^2|x| + 1) above.
@@ -94,7 +94,7 @@ inline float tanh_float(float x) {
   p = multiply_add(p, z, -3.33332819422e-1f);
   const auto [n, expm1] = reduced_exp(clamped(size + size, 0.0f, 20.0f));
   const float large = 1.0f - 2.0f / (multiply_add(expm1, power_of_two(n), power_of_two(n)) + 1.0f);
-  return size < 0.625f ? multiply_add(p * z, x, x) : std::copysign(large, x);
+  return std::copysign(size < 0.625f ? multiply_add(p * z, size, size) : large, x);
 }
 
 // Eigen's exponential of doubles stops at about the smallest normal number; below it libm goes on.
@@ -146,7 +146,9 @@ void log1p_lanes(const void* a, const void*, const void*, void* out, std::int64_
       u[lane] = sum;
       rest[lane] = std::abs(error) <= 1.0f ? error : 0.0f;  // at -1 and infinity there is none
     }
-    Eigen::Map<Block<float>>(static_cast<float*>(out) + i) = u.log() + rest;
+    Block<float> y = u.log() + rest;
+    for (std::int64_t lane = 0; lane < kLaneBlock; ++lane) y[lane] = x[i + lane] == 0.0f ? x[i + lane] : y[lane];
+    Eigen::Map<Block<float>>(static_cast<float*>(out) + i) = y;
   }
 }
 
@@ -196,16 +198,20 @@ inline float erfc_float(float x) {
   return size < 0.5f ? 1.0f - erf_near_zero(x) : x < 0.0f ? 2.0f - tail : tail;
 }
 
-// Eigen's power does not tell the signs of zeros and infinities apart.
+// Eigen's power does not tell the signs of zeros and infinities apart, neither of bases nor of results.
 void pow_lanes(const void* a, const void* b, const void*, void* out, std::int64_t n) {
   const float *x = static_cast<const float*>(a), *y = static_cast<const float*>(b);
   float* power = static_cast<float*>(out);
   for (std::int64_t i = 0; i < n; i += kLaneBlock) {
     const Block<float> base = block(x + i), exponent = block(y + i);
-    Eigen::Map<Block<float>>(power + i) = base.pow(exponent);
-    if (!(base * 0.0f != 0.0f || base == 0.0f).any()) continue;
+    const Block<float> result = base.pow(exponent);
+    Eigen::Map<Block<float>>(power + i) = result;
+    const auto is_signed_end = [](float x) { return x == 0 || std::isinf(x); };
+    if (!(base * 0.0f != 0.0f || base == 0.0f || (base < 0.0f && (result * 0.0f != 0.0f || result == 0.0f))).any())
+      continue;
     for (std::int64_t lane = 0; lane < kLaneBlock; ++lane)
-      if (base[lane] == 0 || std::isinf(base[lane])) power[i + lane] = std::pow(base[lane], exponent[lane]);
+      if (is_signed_end(base[lane]) || (base[lane] < 0 && is_signed_end(result[lane])))
+        power[i + lane] = std::pow(base[lane], exponent[lane]);
   }
 }
 
@@ -283,6 +289,10 @@ LaneFunction float_math(Primitive primitive) {
 LaneFunction double_math(Primitive primitive) {
   using T = double;
   switch (primitive) {
+    case Primitive::round_f16:
+      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(Half(round_to_odd(x)))); });
+    case Primitive::round_bf16:
+      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(Bfloat16(round_to_odd(x)))); });
     case Primitive::tan:
       return unary<T>([](T x) { return std::tan(x); });
     case Primitive::sin:

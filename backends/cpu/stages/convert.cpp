@@ -13,17 +13,17 @@
 namespace nixie::cpu {
 namespace {
 
-// core's convert<> without its branches; halves go through float.
+// core's convert<> without its branches.
 template <class To, class From>
 To convert_lane(From x) {
   if constexpr (std::is_same_v<To, Bfloat16>) {
-    const std::uint32_t f = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+    const std::uint32_t f = std::bit_cast<std::uint32_t>(round_to_odd(x));
     const std::uint32_t rounded = (f + 0x7fffu + ((f >> 16) & 1u)) >> 16, quiet = (f >> 16) | 0x40u;
     Bfloat16 result;
     result.bits = static_cast<std::uint16_t>((f & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
     return result;
   } else if constexpr (std::is_same_v<To, Half>) {
-    return Half(static_cast<float>(x));
+    return Half(round_to_odd(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{};
   } else if constexpr (std::is_floating_point_v<To> || std::is_same_v<To, From> || std::is_same_v<From, bool> ||
@@ -33,9 +33,9 @@ To convert_lane(From x) {
     return convert<To>(x);
   } else if constexpr (std::is_floating_point_v<From>) {
     constexpr double kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
-    const double rounded = x != x ? 0.0 : std::nearbyint(static_cast<double>(x));
-    const double low = rounded < kLow ? kLow : rounded;
-    return static_cast<To>(static_cast<std::int32_t>(low > kHigh ? kHigh : low));
+    const double number = x != x ? 0.0 : static_cast<double>(x);
+    const double low = number < kLow ? kLow : number;
+    return static_cast<To>(static_cast<std::int32_t>(low > kHigh ? kHigh : low));  // C++ truncates
   } else {
     using Wide = std::conditional_t<sizeof(From) == 8, std::int64_t, std::int32_t>;
     constexpr Wide kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();

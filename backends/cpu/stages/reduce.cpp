@@ -55,20 +55,25 @@ struct Prod {
     a *= b;
   }
 };
+template <Primitive kPrimitive, class T>
+void apply_extreme(T* a, const T* b) {
+  for (std::int64_t lane = 0; lane < kLaneBlock; lane += kLanes<T>)
+    store(a + lane, extreme<kPrimitive>(load(a + lane), load(b + lane)));
+}
 template <class T>
 struct Max {
-  static T scalar(T a, T b) { return ((a > b) | (a != a)) ? a : b; }
+  static T scalar(T a, T b) { return extreme<Primitive::max>(a, b); }
   template <class B>
   static void apply(Block<T>& a, const B& b) {
-    a = a.binaryExpr(b, Eigen::internal::scalar_max_op<T, T, Eigen::PropagateNaN>()).eval();
+    apply_extreme<Primitive::max, T>(a.data(), b.data());
   }
 };
 template <class T>
 struct Min {
-  static T scalar(T a, T b) { return ((a < b) | (a != a)) ? a : b; }
+  static T scalar(T a, T b) { return extreme<Primitive::min>(a, b); }
   template <class B>
   static void apply(Block<T>& a, const B& b) {
-    a = a.binaryExpr(b, Eigen::internal::scalar_min_op<T, T, Eigen::PropagateNaN>()).eval();
+    apply_extreme<Primitive::min, T>(a.data(), b.data());
   }
 };
 
@@ -256,8 +261,8 @@ void join_moments(std::int64_t kept, Cells cells, double count, Cells other, dou
   const double* __restrict other_mean = other[0], * __restrict other_squares = other[1];
   const double share = other_count / (count + other_count), weight = count * share;
   for (std::int64_t k = 0; k < kept; ++k) {
-    const double distance = other_mean[k] - mean[k];
-    mean[k] += distance * share;
+    const double distance = other_mean[k] - mean[k], next = mean[k] + distance * share;
+    mean[k] = std::isfinite(next) ? next : mean[k] * (1 - share) + other_mean[k] * share;  // infinities stay
     squares[k] += other_squares[k] + distance * (distance * weight);  // 0 where the first side is empty
   }
 }

@@ -18,8 +18,12 @@ std::vector<Accumulator> accumulators_of(const Stage& stage) {
     const int size = static_cast<int>(size_of(dtype));
     if (is_moment(reduction.kind)) {
       const auto [known, added] = welford.emplace(reduction.value, members);
-      list.push_back({added ? fmt::format("Moments<{}>", type) : "", std::string(to_string(reduction.kind)),
-                      known->second, 3 * size, size / 2, size == 8});
+      const bool squares = std::any_of(stage.reductions.begin(), stage.reductions.end(), [&](const Reduction& other) {
+        return other.kind == ReduceKind::m2 && other.value == reduction.value;
+      });
+      list.push_back({added ? fmt::format("Moments<{}, {}>", type, squares) : "",
+                      reduction.kind == ReduceKind::mean ? "mean_of_all()" : "m2", known->second, 3 * size, size / 2,
+                      size == 8});
       members += added;
     } else {
       const bool position = gives_position(reduction.kind);

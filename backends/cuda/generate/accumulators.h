@@ -11,7 +11,7 @@ namespace nixie::cuda {
 /// The accumulator of one reduction. Mean and m2 of one register share one.
 struct Accumulator {
   std::string type;          ///< "Sum<f32>"; empty: an earlier reduction has declared it
-  std::string result;        ///< the member that holds the result
+  std::string result;        ///< the member that is the result
   int member = 0;            ///< its number
   int bytes = 0, words = 0;  ///< bytes in memory; registers while values are added
   bool doubles = false;      ///< moments of doubles, which are aligned to 8 bytes

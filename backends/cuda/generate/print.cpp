@@ -75,7 +75,7 @@ std::string expression(const Instruction& in) {
     case Primitive::constant:
       return literal(in.value, in.type);
     case Primitive::cast:
-      return fmt::format("cast<{}>({})", type, reg(0));
+      return fmt::format("convert<{}>({})", type, reg(0));
     case Primitive::neg:
       return is_floating(in.type) ? "-" + reg(0) : fmt::format("op::neg({})", reg(0));
     case Primitive::equal:

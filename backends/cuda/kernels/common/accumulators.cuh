@@ -87,26 +87,33 @@ __device__ inline double quotient(double a, double b) { return a / b; }
 __device__ inline float madd(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double madd(double a, double b, double c) { return ::fma(a, b, c); }
 
-// The mean and the sum of squared deviations from it (m2): Welford's update, Chan's merge.
-template <class T>
+// The mean and the sum of squared deviations from it (m2): Welford's update, Chan's merge. Without `squares` m2 is left
+// out, and the mean of numbers with an infinity is infinite; with them it may be NaN, as m2 is.
+template <class T, bool squares>
 struct Moments {
   T count = 0, mean = 0, m2 = 0;
   void add(T x) { add(x, count + 1); }
   // `seen` is the count including x. Lanes with equal counts share one division.
   void add(T x, T seen) {
     count = seen;
-    const T delta = x - mean;
-    mean = madd(delta, quotient(T(1), seen), mean);
-    m2 = madd(delta, x - mean, m2);
+    const T delta = x - mean, share = quotient(T(1), seen), next = madd(delta, share, mean);
+    if constexpr (squares) m2 = madd(delta, x - next, m2);
+    mean = squares ? next : moved(next, x, share);
   }
   // No branch for an empty side: its count, mean and m2 are 0.
   void merge(const Moments& next) {
     const T total = count + next.count, share = count > 0 ? quotient(next.count, total) : T(1);
     const T delta = next.mean - mean;
-    mean = madd(delta, share, mean);
+    mean = moved(madd(delta, share, mean), next.mean, share);
     m2 += madd(delta, delta * (count * share), next.m2);
     count = total;
   }
+  // The mean of nothing is NaN.
+  T mean_of_all() const { return count > 0 ? mean : T(__int_as_float(0x7fffffff)); }
+
+ private:
+  // `next`, or, where the difference of x and the mean is no finite number, the weighted mean of both.
+  T moved(T next, T x, T share) const { return op::is_finite(next) ? next : madd(x, share, mean * (1 - share)); }
 };
 
 // ---- Merging across the threads of a warp ----

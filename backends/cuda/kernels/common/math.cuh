@@ -40,13 +40,23 @@ __device__ inline bool is_nan(double a) { return a != a; }
 __device__ inline bool is_finite(float a) { return fabsf(a) < __int_as_float(0x7f800000); }
 __device__ inline bool is_finite(double a) { return fabs(a) < __longlong_as_double(0x7ff0000000000000); }
 
-// If either side is NaN, so is the result.
-template <class T>
-__device__ inline T min(T a, T b) {
+// If either side is NaN, so is the result; 0 is larger than -0.
+__device__ inline float min(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+__device__ inline float max(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+__device__ inline double min(double a, double b) {
+  if (a == b) return __longlong_as_double(__double_as_longlong(a) | __double_as_longlong(b));
   return a < b || a != a ? a : b;
 }
-template <class T>
-__device__ inline T max(T a, T b) {
+__device__ inline double max(double a, double b) {
+  if (a == b) return __longlong_as_double(__double_as_longlong(a) & __double_as_longlong(b));
   return a > b || a != a ? a : b;
 }
 
@@ -91,6 +101,8 @@ __device__ inline float approximate_div(float a, float b) {
 // Rounds to the nearest number of a storage type.
 __device__ inline float round_f16(float a) { return widen(convert<f16>(a)); }
 __device__ inline float round_bf16(float a) { return widen(convert<bf16>(a)); }
+__device__ inline double round_f16(double a) { return widen(convert<f16>(a)); }
+__device__ inline double round_bf16(double a) { return widen(convert<bf16>(a)); }
 
 __device__ inline float pow(float a, float b) { return powf(a, b); }
 __device__ inline double pow(double a, double b) { return ::pow(a, b); }

@@ -40,7 +40,23 @@ __device__ inline T widen(T x) {
   return x;
 }
 
-// Converts any type to any other, as stores do: to nearest even; integers saturate, and NaN becomes 0.
+// The nearest float towards zero, with its last bit set if it is not the number itself: a second rounding, to a half,
+// gives the half nearest to the number.
+__device__ inline float round_to_odd(double x) {
+  const float y = __double2float_rz(x);
+  return __int_as_float(__float_as_int(y) | (static_cast<double>(y) != x));
+}
+
+// What is converted to halves.
+template <class From>
+__device__ inline float narrowed(From x) {
+  if constexpr (kSame<From, f64>)
+    return round_to_odd(x);
+  else
+    return static_cast<float>(x);
+}
+
+// Converts any type to any other: halves to nearest even, integers toward zero and saturating; NaN becomes 0.
 template <class To, class From>
 __device__ inline To convert(From from) {
   if constexpr (kSame<To, From>) {
@@ -49,11 +65,11 @@ __device__ inline To convert(From from) {
     return convert<To>(widen(from));
   } else if constexpr (kSame<To, f16>) {
     f16 y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(from)));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(narrowed(from)));
     return y;
   } else if constexpr (kSame<To, bf16>) {
     bf16 y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(static_cast<float>(from)));
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(narrowed(from)));
     return y;
   } else if constexpr (kSame<To, f32> || kSame<To, f64>) {
     return static_cast<To>(from);
@@ -61,16 +77,16 @@ __device__ inline To convert(From from) {
     return from != From(0);
   } else if constexpr (kSame<To, i64>) {
     if constexpr (kSame<From, f32>)
-      return from != from ? 0 : __float2ll_rn(from);
+      return from != from ? 0 : __float2ll_rz(from);
     else if constexpr (kSame<From, f64>)
-      return from != from ? 0 : __double2ll_rn(from);
+      return from != from ? 0 : __double2ll_rz(from);
     else
       return from;
   } else if constexpr (kSame<To, i32>) {
     if constexpr (kSame<From, f32>)
-      return from != from ? 0 : __float2int_rn(from);
+      return from != from ? 0 : __float2int_rz(from);
     else if constexpr (kSame<From, f64>)
-      return from != from ? 0 : __double2int_rn(from);
+      return from != from ? 0 : __double2int_rz(from);
     else if constexpr (kSame<From, i64>)
       return static_cast<i32>(from < -2147483648LL ? -2147483648LL : from > 2147483647LL ? 2147483647LL : from);
     else
@@ -80,23 +96,6 @@ __device__ inline To convert(From from) {
     const int x = convert<i32>(from);
     return static_cast<To>(x < low ? low : x > high ? high : x);
   }
-}
-
-// Converts between compute types (f32, f64, i64, i32): toward zero, saturating; NaN becomes 0.
-template <class To, class From>
-__device__ inline To cast(From x) {
-  if constexpr (kSame<To, i64> && kSame<From, f32>)
-    return x != x ? 0 : __float2ll_rz(x);
-  else if constexpr (kSame<To, i64> && kSame<From, f64>)
-    return x != x ? 0 : __double2ll_rz(x);
-  else if constexpr (kSame<To, i32> && kSame<From, i64>)
-    return convert<i32>(x);
-  else if constexpr (kSame<To, i32> && kSame<From, f32>)
-    return x != x ? 0 : __float2int_rz(x);
-  else if constexpr (kSame<To, i32> && kSame<From, f64>)
-    return x != x ? 0 : __double2int_rz(x);
-  else
-    return static_cast<To>(x);
 }
 
 template <class T, int n>
