@@ -311,12 +311,12 @@ Splits Arrays::open() const try {
   check(target == "auto" || target == "class" || target == "numbers" || target == "mask", "arrays: target is ", target,
         ", expected auto, class, numbers or mask");
   const HalfSources files = half_files(path);
-  const std::unique_ptr<ArraySource> source = open_arrays(files.train.front());
+  const std::unique_ptr<ArraySource> source = open_arrays(files.train.front(), 1, nullptr, unpack);
   const std::vector<std::string> words = source->class_names();
   if (!words.empty() && target != "auto" && target != "class")
     refuse(*this, "the last column holds words, such as " + field_text(words[0]) + ", which are classes");
   const std::unique_ptr<ArraySource> held =
-      files.test.empty() ? nullptr : open_arrays(files.test.front(), 1, source.get());
+      files.test.empty() ? nullptr : open_arrays(files.test.front(), 1, source.get(), unpack);
   const BothHalves halves = find_arrays(*source, held ? *held : *source);
   ReadHalf train = read_half(*this, halves.train);
   SmallTransform transform{.pad = pad, .flip = flip, .augment = augment};

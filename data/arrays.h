@@ -14,7 +14,8 @@ namespace nixie {
 /// x or input, their targets y_train, train_labels, labels, y, output or masks; test images x_val or val_images, their
 /// targets y_val or val_labels, or those of another word for the half (files/halves.h): without them a fraction is held
 /// out. What else is there is noted. Mean and deviation are those of the training half. HDF5 images larger than
-/// `memory` stay in their file; the samples are the same.
+/// `memory` stay in their file; the samples are the same. Compressed arrays that unpack to more than `unpack` are
+/// refused.
 struct Arrays {
   Path path = "data.npz";
   std::int64_t batch = 128;
@@ -27,6 +28,7 @@ struct Arrays {
   bool normalize = true;
   float holdout = 0.1f;
   double memory = 4;
+  double unpack = 0;
 
   static constexpr const char* name = "arrays";
   static constexpr auto fields() {
@@ -52,6 +54,11 @@ struct Arrays {
               {0, 0.9}),
         field("memory", &Arrays::memory,
               "GiB of memory for a half's images; larger HDF5 images are read from the file, sample by sample",
+              {0, 1e6}),
+        field("unpack", &Arrays::unpack,
+              "GiB that each compressed array of a .npz file, or all of an HDF5 file, may unpack to, 0 = a quarter of "
+              "the "
+              "free memory",
               {0, 1e6}));
   }
   /// Throws Fault::data naming the file and the array.

@@ -27,7 +27,10 @@ void check_resumes(const TrainConfig& config, const std::vector<std::string>& ch
 }  // namespace
 
 void Trainer::initialize() {
-  const WeightReport report = set_weights(model_.parameters(), first_weights(config_.init_from), config_.init_from);
+  std::vector<std::string> skipped;
+  const NamedArrays weights = first_weights(config_.init_from, &skipped);
+  WeightReport report = set_weights(model_.parameters(), weights, config_.init_from);
+  report.skipped = std::move(skipped);
   if (report.taken.empty())
     fail(Fault::checkpoint, config_.init_from, ": no array has the name and shape of one of the model's; it has ",
          report.unused.empty() ? "none" : report.unused[0], ", the model ", model_.parameters().all()[0].name());

@@ -124,7 +124,9 @@ std::optional<NumberFormat> number_format(Id type) {
                 {"f4", H5T_IEEE_F32LE, H5T_IEEE_F32BE}, {"f8", H5T_IEEE_F64LE, H5T_IEEE_F64BE}};
   for (const auto& [name, little, big] : kKnown)
     if (H5Tequal(type, little) > 0 || H5Tequal(type, big) > 0) return NumberFormat{name, little};
-  if (dtype_of_type(type) == Dtype::f16) return NumberFormat{"f2", type};
+  const std::optional<Dtype> own = dtype_of_type(type);
+  if (own == Dtype::f16) return NumberFormat{"f2", type};
+  if (own == Dtype::boolean) return NumberFormat{"b1", type};
   return std::nullopt;
 }
 

@@ -72,7 +72,7 @@ struct NumberFormat {
   std::string name;
   Id stored;
 };
-/// Of a standard type of either byte order, or of f16; nothing for any other.
+/// The format of a standard type of either byte order, of f16, or of h5py's bools; nothing for any other.
 std::optional<NumberFormat> number_format(Id type);
 /// A UTF-8 string type of fixed length. HDF5 stores variable lengths in a heap without a checksum.
 Handle string_type(std::size_t bytes);

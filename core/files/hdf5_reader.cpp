@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMaxObjects = 100'000;
 constexpr std::int64_t kMaxTextBytes = 1 << 20;
-// What compressed elements may unpack to: so many bytes, and so many for each of the file's.
+// What compressed weights may unpack to: so many bytes, and so many for each of the file's.
 constexpr double kFreeBytes = 64 << 20, kMaxExpansion = 20;
 constexpr int kMaxRank = 32;
 // What a row of an array that is read in parts, or one of its chunks, may take.
@@ -45,7 +45,7 @@ std::string without_padding(const char* text, std::size_t bytes) {
 
 }  // namespace
 
-Reader::Reader(const FilePlace& place, Fault fault, std::string remedy)
+Reader::Reader(const FilePlace& place, Fault fault, std::string remedy, std::optional<UnpackingLimit> limit)
     : path_(place.path()), fault_(fault), remedy_(std::move(remedy)) {
   FileToRead(place, fault_, "check the path and its permissions");
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
@@ -56,7 +56,9 @@ Reader::Reader(const FilePlace& place, Fault fault, std::string remedy)
   struct stat info {};  // of what is open: another file may have taken its name
   if (::fstat(descriptor(), &info) != 0) fail_reading("the file");
   file_bytes_ = info.st_size;
-  room_ = kFreeBytes + kMaxExpansion * static_cast<double>(file_bytes_);
+  limit_ = limit ? *std::move(limit)
+                 : UnpackingLimit{kFreeBytes + kMaxExpansion * static_cast<double>(file_bytes_),
+                                  "20 for each of the file's and 64 MiB", remedy_};
 }
 
 int Reader::descriptor() const {
@@ -86,6 +88,13 @@ void Reader::refuse(const std::string& object, const std::string& what) const {
 void Reader::fail_reading(const std::string& object) const {
   const auto [cause, error] = last_failure();
   if (error != 0) nixie::fail_reading(path_, error, fault_, remedy_);
+  if (cause.find("already open for write") != std::string::npos)
+    fail(fault_, path_.string(),
+         ": is still open for writing in another program, or was when that ended; close it there, or run h5clear -s on "
+         "a copy");
+  if (cause.find("version number") != std::string::npos)
+    fail(fault_, path_.string(), ": ", object, " is newer than HDF5 ", version(), " reads, or damaged (", cause,
+         "); write it with h5py.File(NAME, \"w\", libver=(\"earliest\", \"v110\"))");
   refuse(object, "is damaged" + (cause.empty() ? cause : " (HDF5: " + cause + ")"));
 }
 
@@ -138,14 +147,11 @@ Reader::Dataset Reader::open(const std::string& path) {
   if (rank < 0 || rank > kMaxRank) fail_reading(path);
   hsize_t extent[kMaxRank], limit[kMaxRank];
   if (H5Sget_simple_extent_dims(space, extent, limit) < 0) fail_reading(path);
-  const double elements = std::accumulate(extent, extent + rank, 1.0, std::multiplies<>());  // integers overflow
-  if (elements > 0x1p48) refuse(path, "has an impossible size");
   if (!std::equal(extent, extent + rank, limit)) refuse(path, "can grow (maxshape), expected an array of fixed size");
-  std::vector<std::int64_t> sizes;
-  for (int axis = 0; axis < rank; ++axis) {
-    sizes.push_back(static_cast<std::int64_t>(extent[axis]));
-  }
-  dataset.shape = Shape(std::move(sizes));
+  double elements = 1;  // integers overflow; sizes beside one of 0 count, too, as in a Shape
+  for (int axis = 0; axis < rank; ++axis) elements *= std::max(1.0, static_cast<double>(extent[axis]));
+  if (elements > static_cast<double>(Shape::kMostElements)) refuse(path, "has an impossible size");
+  dataset.shape = Shape(std::vector<std::int64_t>(extent, extent + rank));
 
   if (H5Pget_external_count(creation) != 0) refuse(path, "keeps its elements in other files, expected them inside");
   const H5D_layout_t layout = H5Pget_layout(creation);
@@ -190,9 +196,9 @@ void Reader::check_storage(const std::string& path, Dataset& dataset, bool is_co
 }
 
 void Reader::take_room(const std::string& path, const Dataset& dataset) {
-  if (dataset.excess > room_)
-    refuse(path, fmt::format("unpacks to {:.0f} bytes more than the file stores, expected fewer", dataset.excess));
-  room_ -= dataset.excess;
+  if (const std::string excess = limit_.excess_text(dataset.excess); !excess.empty())
+    fail(fault_, path_.string(), ": ", path, " ", excess);
+  limit_.bytes -= dataset.excess;
 }
 
 void Reader::read(const std::string& path, const Dataset& dataset, void* bytes) {
@@ -214,7 +220,7 @@ ArrayForm Reader::form(const std::string& path) {
 }
 
 void Reader::allow(const ArrayForm& form) {
-  room_ += static_cast<double>(form.shape.size()) * static_cast<double>(size_of(form.dtype));
+  limit_.bytes += static_cast<double>(form.shape.size()) * static_cast<double>(size_of(form.dtype));
 }
 
 Array Reader::array(const std::string& path) {
@@ -236,7 +242,13 @@ NumberArray Reader::number_array(const std::string& path) {
   if (!array.bytes.empty() &&
       H5Dread(dataset.id, format->stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.bytes.data()) < 0)
     fail_reading(path);
+  check_bools(path, array);
   return array;
+}
+
+void Reader::check_bools(const std::string& path, const NumberArray& array) const {
+  if (array.type == "b1" && std::ranges::any_of(array.bytes, [](std::uint8_t byte) { return byte > 1; }))
+    refuse(path, "holds a bool other than 0 and 1");
 }
 
 Reader::Rows Reader::rows(const std::string& path) {
@@ -292,6 +304,7 @@ NumberArray Reader::Rows::read(std::int64_t first, std::int64_t count) {
       H5Dread(dataset_.id, stored_, memory, file, H5P_DEFAULT, part.bytes.data()) < 0)
     reader_->fail_reading(path_);
   reader_->check_whole(path_);
+  reader_->check_bools(path_, part);
   return part;
 }
 
@@ -371,7 +384,9 @@ std::vector<double> Reader::numbers(const std::string& path, const std::string& 
   if (!type || !space) fail_reading(where);
   const hssize_t count = H5Sget_simple_extent_npoints(space);
   const bool is_list = H5Sget_simple_extent_type(space) == H5S_SIMPLE && H5Sget_simple_extent_ndims(space) == 1;
-  if (!number_format(type) || !is_list || count < 0 || count > kMaxObjects) refuse(where, "is no list of numbers");
+  const auto format = number_format(type);
+  if (!format || format->name == "b1" || !is_list || count < 0 || count > kMaxObjects)
+    refuse(where, "is no list of numbers");
   std::vector<double> values(static_cast<std::size_t>(count));
   if (H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()) < 0) fail_reading(where);
   return values;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,18 +13,20 @@
 #include "nixie/core/files/folder.h"
 #include "nixie/core/files/hdf5_writer.h"
 #include "nixie/core/files/number_array.h"
+#include "nixie/core/files/unpacking.h"
 
 namespace nixie::hdf5 {
 
 /// Opens a file read-only and refuses anything that could read other files or exhaust memory: soft, external and user
 /// links, external storage, virtual datasets, filters other than fletcher32, shuffle and deflate, sizes that the stored
-/// bytes cannot fill, arrays that unpack to far more than the file holds, more than 100,000 objects, texts above 1 MiB.
+/// bytes cannot fill, arrays that unpack to more than a limit, more than 100,000 objects, texts above 1 MiB.
 /// Every function throws its fault with one line that names the file, the object and the remedy. One thread at a time
 /// may use a Reader.
 class Reader {
  public:
+  /// Without a limit all arrays together may unpack to 64 MiB and 20 bytes for each of the file's: weights pack badly.
   explicit Reader(const FilePlace& place, Fault fault = Fault::checkpoint,
-                  std::string remedy = "use another or an older checkpoint");
+                  std::string remedy = "use another or an older checkpoint", std::optional<UnpackingLimit> limit = {});
 
   /// Whether the file that it has open is that of a descriptor, whatever has its name by now.
   bool reads(int descriptor) const;
@@ -38,7 +41,7 @@ class Reader {
   /// Permits an array of this form to unpack to its size, even if the file holds few bytes for it.
   void allow(const ArrayForm& form);
   Array array(const std::string& path);
-  /// An array of integers or floats of 1, 2, 4 or 8 bytes, in either byte order.
+  /// An array of integers or floats of 1, 2, 4 or 8 bytes, in either byte order, or of h5py's bools.
   NumberArray number_array(const std::string& path);
   class Rows;
   /// The same array, left open to be read in parts: it may be larger than memory.
@@ -69,6 +72,8 @@ class Reader {
   /// Throws if the file has become shorter since it was opened.
   void check_whole(const std::string& object) const;
   void take_room(const std::string& path, const Dataset& dataset);
+  /// Throws if an array of h5py's bools holds anything else.
+  void check_bools(const std::string& path, const NumberArray& array) const;
   bool check_filters(const std::string& path, Id creation) const;
   void read(const std::string& path, const Dataset& dataset, void* bytes);
   Value read_attribute(Id attribute, const std::string& where) const;
@@ -81,9 +86,9 @@ class Reader {
   std::string remedy_;
   std::int64_t file_bytes_ = 0;
   std::int64_t stored_bytes_ = 0;  // of all arrays opened so far; links that repeat one would exceed the file
-  double room_ = 0;                // bytes that compressed elements may still unpack to
   std::int64_t objects_ = 0;
   std::map<std::string, std::vector<std::string>> listed_;  // names that count as objects already
+  UnpackingLimit limit_;                                    // what compressed elements may still unpack to
   Handle file_;
 };
 

@@ -70,6 +70,7 @@ std::vector<T> pixels_of(NumberArray rows, const Shape& sample, bool is_last, co
     if (const auto at = wrong - numbers.begin(); wrong != numbers.end())
       fail(Fault::data, where, ": sample ", first + at / sample.size(), " holds ",
            element_text(rows, static_cast<std::size_t>(at)), ", expected numbers that are finite in f32; take it out");
+    rows = {};  // its memory is that of the next copy
     return channels_first(std::move(numbers), sample, is_last);
   }
 }

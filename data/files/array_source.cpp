@@ -34,8 +34,13 @@ class Hdf5Rows final : public ArrayRows {
 
 class Hdf5Arrays final : public ArraySource {
  public:
-  explicit Hdf5Arrays(const fs::path& path)
-      : ArraySource(path), reader_(std::make_shared<hdf5::Reader>(path, Fault::data, "write it again with h5py")) {}
+  Hdf5Arrays(const fs::path& path, double unpack)
+      : ArraySource(path),
+        reader_(std::make_shared<hdf5::Reader>(
+            path, Fault::data, "write it again with h5py",
+            unpacking_limit(unpack,
+                            "set data.arrays.unpack to the GiB that it needs, or write it without "
+                            "compression"))) {}
 
   std::vector<std::string> names() const override { return reader_->names("/"); }
   NumberArray array(const std::string& name) const override { return reader_->number_array("/" + name); }
@@ -110,10 +115,11 @@ bool is_hdf5_name(const fs::path& file) {
   return suffix == ".h5" || suffix == ".hdf5" || suffix == ".hdf" || suffix == ".he5";
 }
 
-std::unique_ptr<ArraySource> open_arrays(const fs::path& path, int targets, const ArraySource* training) {
+std::unique_ptr<ArraySource> open_arrays(const fs::path& path, int targets, const ArraySource* training,
+                                         double unpack) {
   if (is_table_name(path)) return std::make_unique<TableFile>(path, targets, training);
-  if (is_hdf5_name(path)) return std::make_unique<Hdf5Arrays>(path);
-  return std::make_unique<NpyFile>(path);
+  if (is_hdf5_name(path)) return std::make_unique<Hdf5Arrays>(path, unpack);
+  return std::make_unique<NpyFile>(path, unpack);
 }
 
 }  // namespace nixie

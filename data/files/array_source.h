@@ -63,8 +63,9 @@ bool is_training_images(const std::string& name);
 bool is_hdf5_name(const std::filesystem::path& file);
 
 /// A .npz or HDF5 file, a folder of .npy files, or a table whose last `targets` columns are targets; of a test half it
-/// has the columns and the classes of its training half. Throws Fault::data.
+/// has the columns and the classes of its training half. Compressed arrays may unpack to `unpack` GiB, with 0 to a
+/// quarter of the free memory: each of a .npz file, all together of an HDF5 file. Throws Fault::data.
 std::unique_ptr<ArraySource> open_arrays(const std::filesystem::path& path, int targets = 1,
-                                         const ArraySource* training = nullptr);
+                                         const ArraySource* training = nullptr, double unpack = 0);
 
 }  // namespace nixie

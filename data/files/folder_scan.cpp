@@ -1,8 +1,12 @@
 // Scanning goes through the whole tree once; checking shares the files out to threads.
 #include "nixie/data/files/folder_scan.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <set>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
@@ -68,6 +72,15 @@ fs::file_type type_to_read(const fs::directory_entry& entry, int depth, const fs
   return fs::file_type::none;
 }
 
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    entries.push_back(*entry);
+  if (error) throw fs::filesystem_error("", folder, error);  // the iterator's own names nothing
+  return entries;
+}
+
 /// What is wrong with each picture, "" where nothing is.
 std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures) {
   std::vector<std::string> damage(pictures.size());
@@ -107,19 +120,34 @@ fs::file_type type_of(const fs::directory_entry& entry) {
 }
 
 std::vector<fs::path> pictures_below(const fs::path& folder, FolderScan& scan) {
+  struct Folder {
+    bool is_link;  // or below one: the folder's own name is taken before those of links to it
+    fs::path path;
+    int depth;
+    auto operator<=>(const Folder&) const = default;
+  };
   std::vector<fs::path> found;
-  for (fs::recursive_directory_iterator entry(folder, fs::directory_options::follow_directory_symlink), end;
-       entry != end;) {
-    const fs::path path = entry->path();
-    const fs::file_type type = type_to_read(*entry, entry.depth() + 1, scan.source.folder, scan.left_out);
-    if (type != fs::file_type::directory) entry.disable_recursion_pending();
-    if (type == fs::file_type::regular && is_picture_name(path))
-      found.push_back(path);
-    else if (type != fs::file_type::directory && type != fs::file_type::none)
-      scan.left_out.add(type == fs::file_type::regular ? kind_of(path) : kNoFiles);
-    std::error_code error;
-    entry.increment(error);
-    if (error) throw fs::filesystem_error("", path, error);  // the iterator's own names nothing
+  std::set<std::pair<dev_t, ino_t>> read;  // links that fan out lead to a folder on many ways
+  std::set<Folder> waiting = {{false, folder, 1}};
+  while (!waiting.empty()) {
+    const auto [is_link, at, depth] = std::move(waiting.extract(waiting.begin()).value());
+    struct stat about {};
+    if (::stat(at.c_str(), &about) != 0) throw fs::filesystem_error("", at, {errno, std::generic_category()});
+    if (!read.insert({about.st_dev, about.st_ino}).second) {
+      scan.left_out.add("links to folders that are read already", 1,
+                        at.lexically_relative(scan.source.folder).string());
+      continue;
+    }
+    for (const fs::directory_entry& entry : entries_of(at)) {
+      const fs::path& path = entry.path();
+      const fs::file_type type = type_to_read(entry, depth, scan.source.folder, scan.left_out);
+      if (type == fs::file_type::directory)
+        waiting.insert({is_link || entry.is_symlink(), path, depth + 1});
+      else if (type == fs::file_type::regular && is_picture_name(path))
+        found.push_back(path);
+      else if (type != fs::file_type::none)
+        scan.left_out.add(type == fs::file_type::regular ? kind_of(path) : kNoFiles);
+    }
   }
   return found;
 }

@@ -68,7 +68,8 @@ bool is_hidden(const std::filesystem::path& path);
 /// The type of what an entry leads to; a circle of links leads nowhere, as a link to what is gone.
 std::filesystem::file_type type_of(const std::filesystem::directory_entry& entry);
 /// The pictures in a folder and in those below that are not hidden, in no order; what else is there is counted. Links
-/// to folders are followed, but for those that lead back to a folder they are in. Relative names are of scan.source.
+/// to folders are followed, but for those that lead back to a folder they are in, and each folder is read once, by its
+/// own name or else by that of the first link. Relative names are of scan.source.
 std::vector<std::filesystem::path> pictures_below(const std::filesystem::path& folder, FolderScan& scan);
 /// `.jpg` of `a.JPG`
 std::string lower_suffix(const std::filesystem::path& file);

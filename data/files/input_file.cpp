@@ -16,9 +16,6 @@
 namespace nixie {
 namespace {
 
-// An honest image set compresses far less; what promises more than this is a decompression bomb.
-constexpr std::uint64_t kFreeBytes = 64 << 20, kMaxRatio = 100;
-
 constexpr const char* kAdvice = "check the path and its permissions";
 
 std::uint64_t size_on_disk(const std::filesystem::path& path) {
@@ -30,7 +27,8 @@ std::uint64_t size_on_disk(const std::filesystem::path& path) {
 
 }  // namespace
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)), stored_bytes_(size_on_disk(path_)) {
+InputFile::InputFile(std::filesystem::path path, UnpackingLimit limit)
+    : path_(std::move(path)), limit_(std::move(limit)), stored_bytes_(size_on_disk(path_)) {
   file_ = open_to_read(path_, Fault::data, kAdvice);
   std::array<char, 2> magic{};
   file_.read(magic.data(), 2);
@@ -87,10 +85,13 @@ std::size_t InputFile::read_some(std::uint8_t* to, std::size_t count) {
 
 std::vector<std::uint8_t> InputFile::read(std::uint64_t count, std::string_view what) {
   const std::uint64_t possible =
-      zlib_ ? kFreeBytes + kMaxRatio * stored_bytes_ : stored_bytes_ - std::min(offset_, stored_bytes_);
+      zlib_ ? kMostDeflated * stored_bytes_ : stored_bytes_ - std::min(offset_, stored_bytes_);
   if (count > possible)
     fail_here(fmt::format("{} would take {} bytes, but the file holds {} {}; it is truncated or its header lies", what,
                           count, zlib_ ? stored_bytes_ : possible, zlib_ ? "compressed" : "more"));
+  if (zlib_)
+    if (const double excess = static_cast<double>(count) - static_cast<double>(stored_bytes_); excess > limit_.bytes)
+      fail_here(fmt::format("{}: {}", what, limit_.excess_text(excess)));
   std::vector<std::uint8_t> bytes;
   bytes.reserve(count);  // takes address space only; pages follow as they are filled
   while (bytes.size() < count) {

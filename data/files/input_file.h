@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "nixie/core/files/unpacking.h"
+
 struct z_stream_s;
 
 namespace nixie {
@@ -20,7 +22,9 @@ namespace nixie {
 /// do.
 class InputFile {
  public:
-  explicit InputFile(std::filesystem::path path);
+  /// Of a gzip file no more is read at once than `limit` permits.
+  explicit InputFile(std::filesystem::path path,
+                     UnpackingLimit limit = unpacking_limit(0, "unpack the file with gunzip"));
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -41,6 +45,7 @@ class InputFile {
   bool fill();
 
   std::filesystem::path path_;
+  UnpackingLimit limit_;
   std::ifstream file_;
   std::uint64_t stored_bytes_ = 0, offset_ = 0;
   bool ended_ = false;                // the last gzip member has been read

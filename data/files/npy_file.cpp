@@ -1,4 +1,4 @@
-// NpyFile: PKZIP's APPNOTE 6.3 without its 64-bit forms, and numpy/lib/format.py.
+// NpyFile: PKZIP's APPNOTE 6.3, with 64 bits for the number of arrays but not for sizes, and numpy/lib/format.py.
 #include "nixie/data/files/npy_file.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "nixie/core/base/error.h"
+#include "nixie/core/files/unpacking.h"
 #include "nixie/data/files/folder_scan.h"
 #include "nixie/data/files/input_file.h"
 
@@ -19,10 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 32) - 1, kMostRatio = 1032;  // deflate packs no denser
-constexpr std::uint32_t kEnd = 0x06054b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 32) - 1;
+constexpr std::uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50,
+                        kLocal = 0x04034b50;
 constexpr std::size_t kMostAxes = 64;  // numpy's
-constexpr std::uint64_t kEndBytes = 22, kCentralBytes = 46, kLocalBytes = 30;
+constexpr std::uint64_t kEndBytes = 22, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
 
 /// What stands behind `'key':` in the header, which is a Python dictionary; none where the key is there twice.
 std::string_view value_of(std::string_view header, std::string_view key) {
@@ -52,11 +54,12 @@ std::string_view type_of(std::string_view text) {
   return {};
 }
 
-/// '<f4', '|u1': numbers of 1, 2, 4 or 8 bytes whose first byte is the lowest.
+/// '<f4', '|u1', as numpy writes numbers whose first byte is the lowest; the byte order of one byte may be either.
 bool is_number_type(std::string_view type) {
-  return type.size() == 5 && type[0] == '\'' && type[1] != '>' &&
-         std::string_view("uifb").find(type[2]) != std::string_view::npos &&
-         std::string_view("1248").find(type[3]) != std::string_view::npos;
+  constexpr std::string_view kNumbers[] = {"u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1"};
+  return type.size() == 5 && type[0] == '\'' && type[4] == '\'' &&
+         (type[1] == '<' || (type[1] == '|' && type[3] == '1')) &&
+         std::ranges::find(kNumbers, type.substr(2, 2)) != std::end(kNumbers);
 }
 
 /// What an array of another type holds, and what is expected in its place.
@@ -92,7 +95,7 @@ std::optional<std::vector<std::int64_t>> shape_of(std::string_view text) {
 
 bool is_npy_name(const fs::path& file) { return file.extension() == ".npy" && !is_hidden(file); }
 
-NpyFile::NpyFile(fs::path file) : ArraySource(std::move(file)) {
+NpyFile::NpyFile(fs::path file, double unpack) : ArraySource(std::move(file)), unpack_(unpack) {
   std::error_code error;
   if (!fs::is_directory(path(), error)) {
     archive_ = read_file(path(), kMostBytes);
@@ -115,7 +118,8 @@ std::vector<std::string> NpyFile::names() const {
 }
 
 std::uint64_t NpyFile::number_at(std::uint64_t offset, int bytes) const {
-  if (offset + static_cast<std::uint64_t>(bytes) > archive_.size()) refuse("", "is cut off");
+  if (offset > archive_.size() || static_cast<std::uint64_t>(bytes) > archive_.size() - offset)
+    refuse("", "is cut off");
   std::uint64_t value = 0;
   for (int i = bytes; i-- > 0;) value = value << 8 | archive_[offset + static_cast<std::uint64_t>(i)];
   return value;
@@ -129,31 +133,40 @@ void NpyFile::read_directory() {
   const std::uint64_t first = end > 0xffff ? end - 0xffff : 0;
   while (number_at(end, 4) != kEnd)
     if (end-- == first) refuse("", "is no .npz archive, or is cut off");
-  const std::uint64_t count = number_at(end + 10, 2);
-  std::uint64_t at = number_at(end + 16, 4);
+  std::uint64_t count = number_at(end + 10, 2), at = number_at(end + 16, 4);
+  if (count == 0xffff && end >= kLocatorBytes && number_at(end - kLocatorBytes, 4) == kLocator64) {  // as many or more
+    const std::uint64_t record = number_at(end - kLocatorBytes + 8, 8);
+    if (number_at(record, 4) != kEnd64) refuse("", "has a damaged directory");
+    count = number_at(record + 32, 8);
+    at = number_at(record + 48, 8);
+  }
   for (std::uint64_t i = 0; i < count; ++i) {
     if (number_at(at, 4) != kCentral) refuse("", "has a damaged directory");
-    const std::uint64_t flags_at = at + 8;
-    const std::uint64_t method = number_at(at + 10, 2), name_bytes = number_at(at + 28, 2);
-    Entry entry{.offset = number_at(at + 42, 4),
-                .stored = number_at(at + 20, 4),
-                .size = number_at(at + 24, 4),
-                .checksum = static_cast<std::uint32_t>(number_at(at + 16, 4)),
-                .deflated = method == 8};
-    if (at + kCentralBytes + name_bytes > size) refuse("", "is cut off");
-    std::string name(reinterpret_cast<const char*>(archive_.data() + at + kCentralBytes), name_bytes);
-    at += kCentralBytes + name_bytes + number_at(at + 30, 2) + number_at(at + 32, 2);
-    if (!name.ends_with(".npy")) continue;
-    name.resize(name.size() - 4);
-    for (char& c : name)
-      if (c < ' ' || c > '~') c = '?';  // errors are lines
-    if (number_at(flags_at, 2) & 1) refuse(name, "is encrypted");
-    if (method != 0 && method != 8) refuse(name, fmt::format("is packed by method {}", method));
-    if (entry.stored == 0xffffffff || entry.size == 0xffffffff || entry.offset == 0xffffffff)
-      refuse(name, "is larger than 4 GiB");
-    if (!entries_.emplace(name, entry).second) refuse(name, "is there twice");
+    read_entry(at);
+    at += kCentralBytes + number_at(at + 28, 2) + number_at(at + 30, 2) + number_at(at + 32, 2);
   }
+  if (number_at(at, 4) == kCentral) refuse("", fmt::format("has more entries than the {} of its directory", count));
   if (entries_.empty()) refuse("", "holds no array");
+}
+
+void NpyFile::read_entry(std::uint64_t at) {
+  const std::uint64_t method = number_at(at + 10, 2), name_bytes = number_at(at + 28, 2);
+  const Entry entry{.offset = number_at(at + 42, 4),
+                    .stored = number_at(at + 20, 4),
+                    .size = number_at(at + 24, 4),
+                    .checksum = static_cast<std::uint32_t>(number_at(at + 16, 4)),
+                    .deflated = method == 8};
+  if (name_bytes > archive_.size() - (at + kCentralBytes)) refuse("", "is cut off");
+  std::string name(reinterpret_cast<const char*>(archive_.data() + at + kCentralBytes), name_bytes);
+  if (!name.ends_with(".npy")) return;
+  name.resize(name.size() - 4);
+  for (char& c : name)
+    if (c < ' ' || c > '~') c = '?';  // errors are lines
+  if (number_at(at + 8, 2) & 1) refuse(name, "is encrypted");
+  if (method != 0 && method != 8) refuse(name, fmt::format("is packed by method {}", method));
+  if (entry.stored == 0xffffffff || entry.size == 0xffffffff || entry.offset == 0xffffffff)
+    refuse(name, "is larger than 4 GiB");
+  if (!entries_.emplace(name, entry).second) refuse(name, "is there twice");
 }
 
 std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry& entry) const {
@@ -165,8 +178,13 @@ std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry&
   if (std::string(archive_.begin() + static_cast<std::ptrdiff_t>(name_at),
                   archive_.begin() + static_cast<std::ptrdiff_t>(name_at + name_bytes)) != name + ".npy")
     refuse(name, "has another name in its directory");
-  if (entry.size > entry.stored * kMostRatio || (!entry.deflated && entry.size != entry.stored))
+  if (entry.size > entry.stored * kMostDeflated || (!entry.deflated && entry.size != entry.stored))
     refuse(name, fmt::format("claims {} bytes out of {}", entry.size, entry.stored));
+  const UnpackingLimit limit =
+      unpacking_limit(unpack_, "set data.arrays.unpack to the GiB that it needs, or save it with numpy.savez");
+  const double excess = static_cast<double>(entry.size) - static_cast<double>(entry.stored);
+  if (const std::string text = limit.excess_text(excess); !text.empty())
+    fail(Fault::data, path().string(), ": ", name, ": ", text);
   std::vector<std::uint8_t> bytes(entry.size);
   if (!entry.deflated) {
     std::copy_n(archive_.begin() + static_cast<std::ptrdiff_t>(begin), entry.size, bytes.begin());
@@ -189,7 +207,7 @@ std::vector<std::uint8_t> NpyFile::content(const std::string& name, const Entry&
 NumberArray NpyFile::array(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) refuse(name, fmt::format("is not there; the arrays are {}", fmt::join(names(), ", ")));
-  const std::vector<std::uint8_t> bytes = content(name, found->second);
+  std::vector<std::uint8_t> bytes = content(name, found->second);
   constexpr std::string_view kMagic = "\x93NUMPY";
   if (bytes.size() < 12 || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) refuse(name, "is no array");
   if (bytes[6] < 1 || bytes[6] > 3) refuse(name, fmt::format("is of version {}, expected 1 to 3", bytes[6]));
@@ -219,7 +237,8 @@ NumberArray NpyFile::array(const std::string& name) const {
   const std::span elements = std::span(bytes).subspan(start + length);
   if (type == "b1" && std::ranges::any_of(elements, [](std::uint8_t byte) { return byte > 1; }))
     refuse(name, "holds a bool other than 0 and 1");
-  return {type, *shape, {elements.begin(), elements.end()}};
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(start + length));  // no second copy
+  return {type, *shape, std::move(bytes)};
 }
 
 }  // namespace nixie

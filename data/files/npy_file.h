@@ -18,7 +18,8 @@ bool is_npy_name(const std::filesystem::path& file);
 class NpyFile final : public ArraySource {
  public:
   /// Reads the file, or the folder's names. Throws Fault::data naming the file if it is no such archive.
-  explicit NpyFile(std::filesystem::path file);
+  /// Each array may unpack to `unpack` GiB, with 0 to a quarter of the free memory.
+  explicit NpyFile(std::filesystem::path file, double unpack = 0);
 
   std::vector<std::string> names() const override;
   /// Throws Fault::data naming the file and the array if it is damaged, in Fortran order, big-endian or holds no
@@ -35,8 +36,10 @@ class NpyFile final : public ArraySource {
   [[noreturn]] void refuse(const std::string& name, const std::string& what) const;
   std::uint64_t number_at(std::uint64_t offset, int bytes) const;
   void read_directory();
+  void read_entry(std::uint64_t at);
   std::vector<std::uint8_t> content(const std::string& name, const Entry& entry) const;
 
+  double unpack_;
   std::vector<std::uint8_t> archive_;
   std::map<std::string, Entry> entries_;
 };

@@ -17,6 +17,7 @@
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/core/files/uninterrupted.h"
+#include "nixie/data/normalization.h"
 
 namespace nixie {
 namespace {
@@ -45,11 +46,12 @@ PackedHeader header_of(const nlohmann::json& json) {
   check(channels > 0 && header.sample_bytes() > 0 && header.samples > 0 && header.block > 0 &&
             header.block <= header.samples && !header.class_names.empty(),
         "sizes that are no images");
-  for (const auto* numbers : {&header.mean, &header.deviation}) {
-    check(numbers->size() == channels, "another number of means and deviations than channels");
-    for (const double number : *numbers) check(std::isfinite(number), "a mean or deviation that is no number");
-  }
-  for (const double deviation : header.deviation) check(deviation > 0, "a deviation that is not positive");
+  const auto floats = [](const std::vector<double>& numbers) {
+    return std::vector<float>(numbers.begin(), numbers.end());
+  };
+  check(header.mean.size() == channels && header.deviation.size() == channels,
+        "another number of means and deviations than channels");
+  Normalization(header.sample_shape[0], floats(header.mean), floats(header.deviation));  // throws where it takes none
   return header;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
@@ -11,6 +12,7 @@
 #include "nixie/core/base/threads.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/tar_file.h"
+#include "nixie/data/files/trimmed.h"
 #include "nixie/data/preparation.h"
 
 namespace nixie {
@@ -18,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the files of one sample hold: those that are named alike up to the first dot.
+/// What the class files of one sample hold.
 struct Sample {
   std::optional<std::string> cls = {}, json = {};
 };
@@ -31,22 +33,21 @@ struct Shard {
   LeftOut left_out = {};
 };
 
-/// `a/b` and `seg.png` of `a/b.seg.png`.
-std::pair<std::string, std::string> split_name(const std::string& name) {
-  const std::size_t slash = name.rfind('/'), from = slash == std::string::npos ? 0 : slash + 1,
-                    dot = std::min(name.find('.', from), name.size());
+/// A file's name: the sample that it belongs to, and what it is of it.
+struct PartName {
+  std::string key, kind;
+};
+
+/// `a/b` and `seg.png` of `a/b.seg.png` at its first dot.
+PartName split_at(const std::string& name, std::size_t dot) {
   return {name.substr(0, dot), name.substr(std::min(dot + 1, name.size()))};
 }
+
+bool is_class_kind(const std::string& kind) { return kind == "cls" || kind == "json"; }
 
 /// A file of a system, or one in its folder.
 bool is_left_out(const fs::path& name) {
   return std::any_of(name.begin(), name.end(), [](const fs::path& part) { return part != ".." && is_hidden(part); });
-}
-
-std::string trimmed(std::string text) {
-  text.erase(text.find_last_not_of(" \r\n\t") + 1);
-  text.erase(0, text.find_first_not_of(" \r\n\t"));
-  return text;
 }
 
 /// The class in the text of a .json file; nothing where it has none.
@@ -57,7 +58,7 @@ std::optional<std::string> class_in(const std::string& text) {
     const auto value = json.find(key);
     if (value == json.end()) continue;
     if (value->is_number_integer()) return value->dump();
-    if (value->is_string()) return trimmed(value->get<std::string>());
+    if (value->is_string()) return std::string(trimmed(value->get_ref<const std::string&>()));
   }
   return {};
 }
@@ -70,6 +71,9 @@ class ShardReader {
     const TarContent content = read_tar(path_);
     if (content.others > 0) shard_.left_out.add(kNoFiles, content.others);
     for (const TarFile& file : content.files)
+      if (const PartName last = split_at(file.name, file.name.rfind('.')); is_class_kind(last.kind))
+        has_class_file_.insert(last.key);
+    for (const TarFile& file : content.files)
       if (!is_left_out(file.name)) sort(file);
     std::sort(names_.begin(), names_.end());
     const auto twice = std::adjacent_find(names_.begin(), names_.end());
@@ -79,7 +83,7 @@ class ShardReader {
     bool has_folders = false;  // of classes
     for (auto& [picture, name] : shard_.pictures) {
       name = class_of(picture.name);
-      has_folders |= !name.empty() && !samples_.contains(split_name(picture.name).first);
+      has_folders |= !name.empty() && !samples_.contains(split(picture.name).key);
     }
     std::erase_if(shard_.pictures, [&](const Labelled& each) {
       if (!each.second.empty()) return false;
@@ -87,7 +91,7 @@ class ShardReader {
       shard_.left_out.add(kOutsideClasses);
       return true;
     });
-    for (const auto& [picture, name] : shard_.pictures) samples_.erase(split_name(picture.name).first);
+    for (const auto& [picture, name] : shard_.pictures) samples_.erase(split(picture.name).key);
     for (const auto& [key, sample] : samples_) {
       if (sample.cls) shard_.left_out.add(".cls files without a picture");
       if (sample.json) shard_.left_out.add(".json files without a picture");
@@ -100,11 +104,22 @@ class ShardReader {
     fail(Fault::data, path_.string(), ": ", one_line(name), ": ", what);
   }
 
+  /// At the first dot in front of which a class file's name ends, as webdataset names the parts of a sample; else at
+  /// the last: without cat.cls `cat.0.jpg` is no part of `cat`.
+  PartName split(const std::string& name) const {
+    constexpr std::size_t kLongest = 255;  // that a file system has; beyond it only the first dot is tried
+    const std::size_t from = name.rfind('/') + 1, first = name.find('.', from);
+    if (name.size() - from > kLongest) return split_at(name, std::min(first, name.size()));
+    for (std::size_t dot = first; dot != std::string::npos; dot = name.find('.', dot + 1))
+      if (PartName part = split_at(name, dot); has_class_file_.contains(part.key)) return part;
+    return split_at(name, first == std::string::npos ? name.size() : name.rfind('.'));
+  }
+
   void sort(const TarFile& file) {
-    const auto [key, kind] = split_name(file.name);
+    const auto [key, kind] = split(file.name);
     names_.push_back(file.name);
     if (kind == "cls") {
-      samples_[key].cls = trimmed(content_of(file, 4096));
+      samples_[key].cls = std::string(trimmed(content_of(file, 4096)));
     } else if (kind == "json") {
       samples_[key].json = content_of(file, 1 << 20);
     } else if (is_picture_name("x." + kind) && kind.find('.') == std::string::npos) {
@@ -124,7 +139,7 @@ class ShardReader {
 
   /// "" where neither a file nor a folder says it.
   std::string class_of(const std::string& name) const {
-    const std::string key = split_name(name).first;
+    const std::string key = split(name).key;
     const auto found = samples_.find(key);
     if (found == samples_.end()) return fs::path(name).parent_path().filename().string();
     const auto& [cls, json] = found->second;
@@ -145,6 +160,7 @@ class ShardReader {
   fs::path path_;
   std::int32_t index_;
   Shard shard_;
+  std::set<std::string> has_class_file_;  // names without .cls or .json
   std::map<std::string, Sample> samples_;
   std::vector<std::string> names_;
 };

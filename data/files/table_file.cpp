@@ -12,16 +12,18 @@
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/folder_scan.h"
+#include "nixie/data/files/trimmed.h"
 
 namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string trimmed(std::string cell) {
-  cell.erase(cell.find_last_not_of(' ') + 1);
-  cell.erase(0, cell.find_first_not_of(' '));
-  return cell;
+/// Where the text goes on behind blanks.
+std::size_t behind_blanks(const std::string& line, std::size_t at) {
+  const std::string_view all = line;
+  while (const std::size_t bytes = leading_blank(all.substr(at))) at += bytes;
+  return at;
 }
 
 /// The cells of a line; `file` and `number` are for messages.
@@ -34,14 +36,14 @@ std::vector<std::string> cells_of(const std::string& line, const fs::path& file,
       " has a quote inside its text; put the whole cell in quotes and write that quote twice";
   for (std::size_t at = 0; at <= line.size(); ++at) {  // at the comma, or the end, of the cell before
     std::string cell;
-    const std::size_t first = std::min(line.find_first_not_of(' ', at), line.size());
+    const std::size_t first = behind_blanks(line, at);
     if (line[first] == '"') {
       for (at = first + 1; line[at] != '"' || line[at + 1] == '"'; ++at) {
         if (at == line.size()) refuse(" begins with a quote that does not end on the line; end it there");
         if (line[at] == '"') ++at;
         cell += line[at];
       }
-      at = std::min(line.find_first_not_of(' ', at + 1), line.size());
+      at = behind_blanks(line, at + 1);
       if (at < line.size() && line[at] != ',') refuse(kQuoteInside);
     } else {
       const std::size_t end = std::min(line.find(',', at), line.size());
@@ -49,7 +51,7 @@ std::vector<std::string> cells_of(const std::string& line, const fs::path& file,
       if (cell.find('"') != std::string::npos) refuse(kQuoteInside);
       at = end;
     }
-    cells.push_back(trimmed(std::move(cell)));
+    cells.emplace_back(trimmed(cell));
   }
   return cells;
 }

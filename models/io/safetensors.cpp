@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
-constexpr int kMaxDepth = 3;                       // root, array, its shape
+constexpr std::size_t kMaxDepth = 3;               // root, array, its shape
 constexpr std::size_t kMaxRank = 64, kMaxShown = 100;
 constexpr const char* kMetadata = "__metadata__";
 static_assert(std::endian::native == std::endian::little, "elements are read and written as they are in memory");
@@ -55,6 +55,57 @@ std::string shown(const std::string& name) {
   return text;
 }
 
+/// What the parser of JSON takes without a word: a key that repeats another of its object, and deep nesting. A pass of
+/// its own, since the parser that asks a callback looks at all of an object's values after each of them.
+class HeaderCheck final : public nlohmann::json_sax<json> {
+ public:
+  /// What is wrong with the text, "" where nothing is, or where it is no JSON.
+  static std::string fault_of(const std::string& text) {
+    HeaderCheck check;
+    json::sax_parse(text, &check);
+    return check.fault_;
+  }
+
+  bool key(std::string& name) override {
+    if (objects_.empty() || objects_.back().insert(name).second) return true;
+    fault_ = fmt::format("holds \"{}\" twice in an object of its header", shown(name));
+    return false;
+  }
+  bool start_object(std::size_t) override {
+    objects_.emplace_back();
+    return opens();
+  }
+  bool end_object() override {
+    objects_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override { return opens(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  bool opens() {
+    if (++depth_ <= kMaxDepth) return true;
+    fault_ = "has a header that is nested too deeply";
+    return false;
+  }
+
+  std::vector<std::set<std::string>> objects_;  // the keys so far of each open object
+  std::size_t depth_ = 0;
+  std::string fault_;
+};
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)
@@ -78,7 +129,7 @@ class Reader {
     }
     check_layout(entries);
     for (const Entry& entry : entries) {
-      if (entry.type->dtype)
+      if (entry.type && entry.type->dtype)
         result.arrays.emplace(entry.name, read_array(entry));
       else
         result.skipped.push_back(entry.name);
@@ -89,7 +140,7 @@ class Reader {
  private:
   struct Entry {
     std::string name;
-    const StoredType* type;
+    const StoredType* type;  // null: unknown
     Shape shape;
     std::uint64_t begin, end;  // in the data
   };
@@ -115,25 +166,16 @@ class Reader {
     return parse(text);
   }
 
-  /// As nlohmann-json parses it, but for repeated names, which that lets the last win, and for deep nesting.
   json parse(const std::string& text) const {
-    std::set<std::string> names;
-    const auto look = [&](int depth, json::parse_event_t event, json& value) {
-      if (depth > kMaxDepth) refuse("has a header that is nested too deeply");
-      if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second)
-        refuse_array(value.get<std::string>(), "stands twice in the header");
-      return true;
-    };
-    try {
-      json header = json::parse(text, look);
-      if (!header.is_object()) refuse("has a header that is no JSON object");
-      return header;
-    } catch (const json::exception&) {
-      refuse("has a header that is no JSON");
-    }
+    if (const std::string fault = HeaderCheck::fault_of(text); !fault.empty()) refuse(fault);
+    json header = json::parse(text, nullptr, false);
+    if (header.is_discarded()) refuse("has a header that is no JSON");
+    if (!header.is_object()) refuse("has a header that is no JSON object");
+    return header;
   }
 
   std::map<std::string, std::string> metadata_of(const json& value) const {
+    if (value.is_null()) return {};
     if (!value.is_object()) refuse("has metadata that are no texts by name");
     std::map<std::string, std::string> texts;
     for (const auto& [key, text] : value.items()) {
@@ -154,10 +196,9 @@ class Reader {
     if (!value.is_object() || value.size() != 3) refuse_array(name, "is not {dtype, shape, data_offsets}");
     const auto dtype = value.find("dtype");
     if (dtype == value.end() || !dtype->is_string()) refuse_array(name, "has no dtype");
-    const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                   [&](const auto& known) { return known.name == dtype->get<std::string>(); });
-    if (type == std::end(kTypes))
-      refuse_array(name, "is of the unknown type \"" + shown(dtype->get<std::string>()) + "\"");
+    const auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& known) {
+      return known.name == dtype->get_ref<const std::string&>();
+    });
     const json &sizes = counts("shape"), &offsets = counts("data_offsets");
     if (sizes.size() > kMaxRank) refuse_array(name, fmt::format("has {} dimensions", sizes.size()));
     if (offsets.size() != 2) refuse_array(name, "has no begin and end");
@@ -165,20 +206,23 @@ class Reader {
     const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
     if (begin > end || end > bytes_ - data_begin_)
       refuse_array(name, fmt::format("is at bytes {} to {} of {}", begin, end, bytes_ - data_begin_));
-    // Every size but 0 is at most the file's, so products stay below 2^127 until they are found too large.
-    unsigned __int128 needed = static_cast<unsigned __int128>(type->bytes);
-    const bool is_empty = std::any_of(sizes.begin(), sizes.end(), [](const json& size) { return size == 0; });
-    for (const json& size : sizes) {
-      const auto count = size.get<std::uint64_t>();
-      if (count > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        refuse_array(name, fmt::format("has a dimension of {}", count));
-      needed = is_empty ? 0 : needed * count;
-      if (needed > end - begin) break;
-    }
-    if (is_empty) needed = 0;
-    if (needed != end - begin)
+    if (type == std::end(kTypes)) return {name, nullptr, {}, begin, end};  // its bytes are skipped
+    const std::optional<Shape> shape = shape_of(sizes.get<std::vector<std::uint64_t>>());
+    if (!shape) refuse_array(name, fmt::format("has the impossible shape {}", sizes.dump().substr(0, kMaxShown)));
+    if (static_cast<std::uint64_t>(shape->size() * type->bytes) != end - begin)
       refuse_array(name, fmt::format("has {} bytes, which its type and shape do not give", end - begin));
-    return {name, type, Shape(sizes.get<std::vector<std::int64_t>>()), begin, end};
+    return {name, type, *shape, begin, end};
+  }
+
+  /// Nothing where a size or their product is beyond what a Shape may have.
+  static std::optional<Shape> shape_of(const std::vector<std::uint64_t>& sizes) {
+    constexpr auto kMost = static_cast<std::uint64_t>(Shape::kMostElements);
+    std::uint64_t elements = 1;
+    for (const std::uint64_t size : sizes) {
+      if (size > kMost / elements) return {};
+      elements *= std::max<std::uint64_t>(size, 1);
+    }
+    return Shape(std::vector<std::int64_t>(sizes.begin(), sizes.end()));
   }
 
   /// The arrays fill the data from its start to its end, in some order.

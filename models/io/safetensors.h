@@ -17,14 +17,14 @@ namespace nixie {
 struct Safetensors {
   std::map<std::string, Array> arrays = {};
   std::map<std::string, std::string> metadata = {};
-  std::vector<std::string> skipped = {};  ///< read: names of arrays of unsupported types (`U64`, `F8_E4M3`)
+  std::vector<std::string> skipped = {};  ///< read: names of arrays of other types than nixie's (`U64`, `C64`)
 };
 
 /// Writes the whole file or leaves the old one at `path`. Equal arrays give equal bytes. Throws Fault::storage.
 void save_safetensors(const Safetensors& file, const std::filesystem::path& path);
 
 /// Throws Fault::checkpoint, one line with the file and the array, for a file that is damaged or hostile: lengths
-/// beyond the file, sizes that do not match type and shape, overlaps, gaps, repeated names.
+/// beyond the file, sizes that do not match type and shape, overlaps, gaps, repeated keys.
 Safetensors load_safetensors(const std::filesystem::path& path);
 
 }  // namespace nixie

@@ -48,7 +48,8 @@ std::string listed(const char* title, const std::vector<std::string>& names) {
 }  // namespace
 
 NamedArrays read_weights(const std::filesystem::path& file,
-                         const std::function<void(const Checkpoint& checkpoint)>& accept) {
+                         const std::function<void(const Checkpoint& checkpoint)>& accept,
+                         std::vector<std::string>* skipped) {
   const std::string magic = first_bytes(file);
   if (magic.starts_with("NIXIECK1")) {
     Checkpoint checkpoint = load_checkpoint(file);
@@ -57,7 +58,11 @@ NamedArrays read_weights(const std::filesystem::path& file,
     return std::move(checkpoint.model);
   }
   // Before the others: the length of its header, which comes first, may begin as they do.
-  if (magic.size() > 8 && magic[8] == '{') return load_safetensors(file).arrays;
+  if (magic.size() > 8 && magic[8] == '{') {
+    Safetensors read = load_safetensors(file);
+    if (skipped) *skipped = std::move(read.skipped);
+    return std::move(read.arrays);
+  }
   if (magic.starts_with("PK\x03\x04") || magic.starts_with('\x80'))
     fail(Fault::checkpoint, file.string(),
          ": a file of torch.save, which runs code when it is opened; convert it in Python: import torch, "
@@ -75,7 +80,8 @@ std::string to_string(const WeightReport& report) {
     converted += fmt::format(", {}{} from {}", count, converted.empty() ? " converted" : "", dtype);
   return fmt::format("{} of {} arrays taken", report.taken.size(), all) + converted +
          listed("of another shape, left as they were", report.reshaped) +
-         listed("not in the file, left as they were", report.missing) + listed("in the file alone", report.unused);
+         listed("not in the file, left as they were", report.missing) + listed("in the file alone", report.unused) +
+         listed("of a type that nixie has not, left out", report.skipped);
 }
 
 WeightReport set_weights(const Parameters& parameters, const NamedArrays& arrays, const std::filesystem::path& file) {

@@ -3,6 +3,9 @@
 
 #include <hdf5.h>
 
+#include <optional>
+#include <utility>
+
 #include "nixie/tests/data/support.h"
 
 namespace nixie::test {
@@ -14,6 +17,41 @@ inline Bytes npy(const std::string& descr, const std::string& shape, const Bytes
   header.resize(117, ' ');
   header += '\n';
   return Bytes{0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 118, 0} + Bytes(header.begin(), header.end()) + elements;
+}
+
+/// An archive of arrays as numpy.savez_compressed writes it. `count`: how many its end says there are, if not all; with
+/// 65,535, all of them stand in the end of zip64.
+inline Bytes npz(const std::vector<std::pair<std::string, Bytes>>& arrays, std::optional<std::uint16_t> count = {}) {
+  Bytes archive, directory;
+  const auto put = [](Bytes& to, std::uint64_t number, int bytes) {
+    for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::uint8_t>(number >> (8 * i)));
+  };
+  for (const auto& [name, content] : arrays) {
+    const std::string file = name + ".npy";
+    const Bytes packed = gzip(content);  // deflate between a header of 10 bytes and an end of 8
+    const std::size_t offset = archive.size(), stored = packed.size() - 18;
+    for (Bytes* to : {&archive, &directory}) {
+      put(*to, to == &archive ? 0x04034b50 : 0x02014b50, 4);
+      if (to == &directory) put(*to, 20, 2);
+      put(*to, 20, 2), put(*to, 0, 2), put(*to, 8, 2), put(*to, 0, 4);
+      put(*to, crc32_z(0, content.data(), content.size()), 4), put(*to, stored, 4), put(*to, content.size(), 4);
+      put(*to, file.size(), 2), put(*to, 0, 2);
+      if (to == &directory) put(*to, 0, 10), put(*to, offset, 4);
+      to->insert(to->end(), file.begin(), file.end());
+    }
+    archive.insert(archive.end(), packed.begin() + 10, packed.end() - 8);
+  }
+  const std::size_t begin = archive.size(), end = begin + directory.size();
+  archive = std::move(archive) + directory;
+  if (count == 0xffff) {
+    put(archive, 0x06064b50, 4), put(archive, 44, 8), put(archive, 45, 2), put(archive, 45, 2), put(archive, 0, 8);
+    put(archive, arrays.size(), 8), put(archive, arrays.size(), 8), put(archive, directory.size(), 8);
+    put(archive, begin, 8), put(archive, 0x07064b50, 4), put(archive, 0, 4), put(archive, end, 8), put(archive, 1, 4);
+  }
+  const std::uint16_t said = count.value_or(static_cast<std::uint16_t>(arrays.size()));
+  put(archive, 0x06054b50, 4), put(archive, 0, 4), put(archive, said, 2), put(archive, said, 2);
+  put(archive, directory.size(), 4), put(archive, begin, 4), put(archive, 0, 2);
+  return archive;
 }
 
 /// The bytes of numbers, as they lie in memory.

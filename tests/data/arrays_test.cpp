@@ -36,6 +36,27 @@ TEST(NpyFile, ReadsWhatNumpyWrites) {
   EXPECT_EQ(deflated.array("x_train").bytes.back(), 35);
 }
 
+// From 65,535 arrays on their number is in a record of zip64.
+TEST(NpyFile, HasAsManyArraysAsItsDirectory) {
+  const TempFolder folder;
+  const Bytes one = npy("|b1", "(1,)", {1});
+  const std::vector<std::pair<std::string, Bytes>> arrays = {{"a", one}, {"b", one}, {"c", one}};
+  write_file(folder / "x.npz", npz(arrays));
+  EXPECT_THAT(NpyFile(folder / "x.npz").names(), ElementsAre("a", "b", "c"));
+  write_file(folder / "x.npz", npz(arrays, 0xffff));
+  EXPECT_THAT(NpyFile(folder / "x.npz").names(), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(*integers_of(NpyFile(folder / "x.npz").array("c")), ElementsAre(1));
+  write_file(folder / "x.npz", npz(arrays, 2));
+  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "x.npz"); }),
+              HasSubstr("x.npz: has more entries than the 2 of its directory"));
+  write_file(folder / "x.npz", npz(arrays, 4));
+  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "x.npz"); }), HasSubstr("has a damaged directory"));
+  Bytes lost = npz(arrays, 0xffff);
+  lost[lost.size() - 22 - 20 + 15] = 0xff;  // the offset of zip64's end
+  write_file(folder / "x.npz", lost);
+  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "x.npz"); }), HasSubstr("is cut off"));
+}
+
 TEST(NpyFile, EveryDamagedByteIsRefusedOrHarmless) {
   const TempFolder folder;
   for (const char* name : {"numpy_stored.npz", "numpy_deflated.npz"}) {
@@ -98,6 +119,10 @@ TEST(NpyFile, SaysWhatItCannotRead) {
                 {"'<c16'", "has the type '<c16', expected little-endian numbers"},
                 {"'<f16'", "has the type '<f16', expected little-endian numbers"},
                 {"[('a', '<i4')", "has a damaged header"},
+                {"'<b4'", "has the type '<b4', expected little-endian numbers"},
+                {"'<f1'", "has the type '<f1', expected little-endian numbers"},
+                {"'|u4'", "has the type '|u4', expected little-endian numbers"},
+                {"'xu1'", "has the type 'xu1', expected little-endian numbers"},
                 {"''", "has the type '', expected little-endian numbers"},
                 {"<f4", "has a damaged header"}};
   for (const auto& [descr, words] : kTypes)

@@ -42,6 +42,12 @@ TEST_F(ManifestTest, RowsNamePicturesAndClasses) {
   EXPECT_THAT(found.classes, ElementsAre("a \"big\" dog", "cat", "dog"));
   EXPECT_THAT(names_of(found), ElementsAre(ElementsAre("images/with, comma.png"),
                                            ElementsAre("images/0.png", "images/2.png"), ElementsAre("images/1.png")));
+  // Blanks around a cell are no part of it, whatever wrote them.
+  EXPECT_THAT(
+      scan("images/0.png,cat\nimages/1.png,cat\t\nimages/2.png,\xc2\xa0 cat\xc2\xa0\n"
+           "images/3.png\t,\t\"cat\"\xe3\x80\x80\n\xe2\x80\x89images/4.png,\"cat \"\nimages/5.png,a\xc2\xa0\x63\n")
+          .classes,
+      ElementsAre("a\xc2\xa0\x63", "cat"));
   // Numbers are in their order, not in that of letters; without a header the first row is a picture.
   EXPECT_THAT(scan("images/0.png,10\nimages/1.png,9\nimages/2.png,0\n").classes, ElementsAre("0", "9", "10"));
 }

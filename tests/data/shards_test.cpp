@@ -129,12 +129,13 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
                                              {"0002.json", in_bytes(R"({"label": 9})")},
                                              {"0002.png", picture_},
                                              {"0002.seg.png", picture_},
-                                             {"0041.cls", in_bytes("9")},
+                                             {"0041.cls", in_bytes("9\t\xc2\xa0\r\n")},
                                              {"0041.json", in_bytes("{}")},
                                              {"y/0001.cls", in_bytes("10")},
                                              {"._0002.png", in_bytes("of a Mac")}}));
   const fs::path second =
-      write("b.tar", tar({{"0001.jpeg", picture_}, {"0001.cls", in_bytes("10")}, {"9/7.JPG", picture_}}));
+      write("b.tar",
+            tar({{"0001.jpeg", picture_}, {"0001.cls", in_bytes("\xef\xbb\xbf 10\xc2\xa0\n")}, {"9/7.JPG", picture_}}));
   const FolderScan scan = scan_shards({first, second});
   EXPECT_THAT(scan.classes, ElementsAre("9", "10")) << "numbers are in their order";
   EXPECT_THAT(names_of(scan), ElementsAre(ElementsAre("0002.png", "9/7.JPG"), ElementsAre("x/0001.jpg", "0001.jpeg")));
@@ -148,6 +149,42 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
   const Bytes large = in_bytes(R"({"label": 18446744073709551615})");
   EXPECT_THAT(scan_shards({write("d.tar", tar({{"1.jpg", picture_}, {"1.json", large}}))}).classes,
               ElementsAre("18446744073709551615"));
+}
+
+// As Kaggle's dogs and cats are named.
+TEST_F(ShardsTest, ADotInANameEndsItOnlyBesideAClassFile) {
+  const struct {
+    std::vector<Entry> files;
+    std::vector<std::string> pictures, classes;
+    std::string left_out;
+  } kCases[] = {
+      {{{"cat/cat.0.jpg", picture_}, {"cat/cat.1.jpg", picture_}, {"dog/dog.0.tiny.png", picture_}},
+       {"cat/cat.0.jpg", "cat/cat.1.jpg", "dog/dog.0.tiny.png"},
+       {"cat", "dog"},
+       ""},
+      {{{"a.0.jpg", picture_}, {"a.0.cls", in_bytes("x")}, {"a.0.seg.png", picture_}},
+       {"a.0.jpg"},
+       {"x"},
+       "left out 1 .seg.png files"},
+      {{{"v/a.jpg", picture_}, {"v/a.cls", in_bytes("x")}, {"v/a.left.jpg", picture_}, {"v/a.meta.json", {}}},
+       {"v/a.jpg"},
+       {"x"},
+       "left out 1 .left.jpg files, 1 .meta.json files"},
+      {{{"v/a.jpg", picture_}, {"v/a.meta.json", {}}}, {"v/a.jpg"}, {"v"}, "left out 1 .json files without a picture"},
+      {{{"v/a.tar.gz", {}}, {"v/a.jpg", picture_}, {"v/b", {}}},
+       {"v/a.jpg"},
+       {"v"},
+       "left out 1 .gz files, 1 files without a suffix"},
+      {{{"v1.2/a.jpg", picture_}}, {"v1.2/a.jpg"}, {"v1.2"}, ""},
+  };
+  for (const auto& [files, pictures, classes, left_out] : kCases) {
+    const FolderScan scan = scan_shards({write("dots.tar", tar(files))});
+    std::vector<std::string> found;
+    for (const auto& names : names_of(scan)) found.insert(found.end(), names.begin(), names.end());
+    EXPECT_EQ(found, pictures);
+    EXPECT_EQ(scan.classes, classes);
+    EXPECT_EQ(scan.left_out.text(), left_out);
+  }
 }
 
 // Of `tar -cf x.tar .`, too; a folder counts a picture beside the class folders in the same way.

@@ -170,7 +170,11 @@ void convert_checkpoint(const std::filesystem::path& in, const std::filesystem::
 }
 
 std::string inspect_text(const std::filesystem::path& file) {
-  return is_checkpoint(file) ? checkpoint_text(load_checkpoint(file)) : arrays_text(read_weights(file), "safetensors");
+  if (is_checkpoint(file)) return checkpoint_text(load_checkpoint(file));
+  std::vector<std::string> skipped;
+  std::string text = arrays_text(read_weights(file, {}, &skipped), "safetensors");
+  for (const std::string& name : skipped) text += one_line("  " + name) + ": of a type that nixie has not, left out\n";
+  return text;
 }
 
 std::string config_of(const std::filesystem::path& file) {

@@ -212,11 +212,12 @@ void check_run_averages(const std::filesystem::path& file, const Checkpoint& che
          "; use another or an older checkpoint");
 }
 
-NamedArrays first_weights(const std::filesystem::path& file) {
-  return read_weights(file, [&](const Checkpoint& checkpoint) {
+NamedArrays first_weights(const std::filesystem::path& file, std::vector<std::string>* skipped) {
+  const auto accept = [&](const Checkpoint& checkpoint) {
     if (!checkpoint.config.empty()) check_run_header(file, checkpoint);
     check_run_averages(file, checkpoint, std::nullopt);
-  });
+  };
+  return read_weights(file, accept, skipped);
 }
 
 }  // namespace nixie

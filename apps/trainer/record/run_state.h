@@ -70,6 +70,7 @@ void check_run_averages(const std::filesystem::path& file, const Checkpoint& che
 
 /// The weights of a file for a model to begin with (`init_from`): those of a run are checked like those of any other
 /// reader, but for names, shapes and types, which need not match.
-NamedArrays first_weights(const std::filesystem::path& file);
+/// `skipped` as of read_weights.
+NamedArrays first_weights(const std::filesystem::path& file, std::vector<std::string>* skipped = nullptr);
 
 }  // namespace nixie

@@ -1,0 +1,41 @@
+// Headers of packed files that are JSON and make no sense.
+#include "nixie/data/files/packed_file.h"
+
+#include <gmock/gmock.h>
+
+#include "nixie/tests/data/support.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(PackedFile, HeadersThatMakeNoSenseNameTheFile) {
+  const TempFolder folder;
+  const struct {
+    std::vector<double> mean, deviation;
+    std::string expected;
+  } kCases[] = {{{1e300}, {1}, "the mean of channel 0 is inf"},
+                {{0.5}, {1e300}, "the deviation of channel 0 is inf"},
+                {{0.5}, {1e-300}, "the deviation of channel 0 is 0"},
+                {{0.5}, {-1}, "the deviation of channel 0 is -1"},
+                {{1e30}, {1e-30}, "too small for f32 with the mean"},
+                {{}, {}, "another number of means and deviations than channels"}};
+  for (const auto& [mean, deviation, expected] : kCases) {
+    const std::string front = packed_front({.samples = 1,
+                                            .sample_shape = {1, 2, 2},
+                                            .block = 1,
+                                            .class_names = {"a"},
+                                            .mean = mean,
+                                            .deviation = deviation});
+    write_file(folder / "x.packed", Bytes(front.begin(), front.end()) + Bytes(100));
+    EXPECT_THAT(error_of(Fault::data, [&] { PackedFile(folder / "x.packed"); }),
+                AllOf(StartsWith((folder / "x.packed").string() + ": its header is damaged ("), HasSubstr(expected)));
+  }
+}
+
+}  // namespace
+}  // namespace nixie
