@@ -3,10 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <string>
-
-#include <unistd.h>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -14,49 +10,17 @@
 #endif
 
 #include "nixie/core/base/array.h"
+#include "nixie/core/base/free_memory.h"
 
 namespace nixie::cpu {
-
-namespace {
-
-std::int64_t page_bytes() { return static_cast<std::int64_t>(sysconf(_SC_PAGESIZE)); }
-
-/// What the system can give without swapping, caches of files included.
-std::int64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, rest; file >> name; std::getline(file, rest))
-    if (std::int64_t kib = 0; name == "MemAvailable:" && file >> kib) return kib << 10;
-  return static_cast<std::int64_t>(sysconf(_SC_AVPHYS_PAGES)) * page_bytes();
-}
-
-#if defined(__linux__)
-/// Addresses that this process has taken; -1 where the system does not say.
-std::int64_t used_addresses() {
-  std::int64_t pages = 0;
-  return std::ifstream("/proc/self/statm") >> pages ? pages * page_bytes() : -1;
-}
-#endif
-
-}  // namespace
-
-std::int64_t free_bytes() {
-  std::int64_t free = available_bytes();
-#if defined(__linux__)
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    if (const std::int64_t used = used_addresses(); used >= 0)
-      free = std::clamp<std::int64_t>(static_cast<std::int64_t>(limit.rlim_cur) - used, 0, free);
-#endif
-  return free;
-}
 
 void limit_to_free_bytes(std::int64_t spare) {
 #if defined(__linux__)
   rlimit limit{};
-  const std::int64_t used = used_addresses();
+  const std::int64_t used = used_address_bytes();
   if (used < 0 || ::getrlimit(RLIMIT_AS, &limit) != 0) return;
-  limit.rlim_cur =
-      static_cast<rlim_t>(used + std::max<std::int64_t>(0, free_bytes() - spare));  // never above the limit that it had
+  limit.rlim_cur = static_cast<rlim_t>(
+      used + std::max<std::int64_t>(0, free_memory_bytes() - spare));  // never above the limit that it had
   ::setrlimit(RLIMIT_AS, &limit);
 #endif
 }

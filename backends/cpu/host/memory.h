@@ -8,9 +8,7 @@
 
 namespace nixie::cpu {
 
-/// What this process may still take: of the machine's memory, and of the limit that it was given (ulimit -v).
-std::int64_t free_bytes();
-/// From here on this process gets no more than that, and `spare` bytes less: it finds no memory where it would take
+/// From here on this process gets no more than free_memory_bytes() less `spare`: it finds no memory where it would take
 /// what others use.
 void limit_to_free_bytes(std::int64_t spare);
 

@@ -6,6 +6,7 @@
 
 #include "nixie/backends/cpu/contract/contract.h"
 #include "nixie/backends/cpu/lanes/vector.h"
+#include "nixie/core/base/free_memory.h"
 #include "nixie/core/passes/plan_too_large.h"
 
 namespace nixie::cpu {
@@ -27,7 +28,7 @@ std::int64_t bytes_for(const Plan& plan) {
     const Slot& slot = plan.slots[at(index)];
     if (plan.batch > 0 && slot.shape.rank() > 0 && slot.shape[0] == plan.batch) inputs += slot.size_bytes();
   }
-  const std::int64_t free = std::max<std::int64_t>(free_bytes() - 2 * inputs, 0);
+  const std::int64_t free = std::max<std::int64_t>(free_memory_bytes() - 2 * inputs, 0);
   return free - std::min(kMostPieces, free / 2);
 }
 
@@ -169,7 +170,7 @@ void CpuExecutable::run_kernel(const Program& program, std::span<std::byte* cons
   } catch (const std::bad_alloc&) {
     const Slot& result = plan_.slots[at(kernel.stores[0].slot)];
     fail(Fault::memory, "cpu: out of memory while ", result.name, " ", result.dtype, " ", result.shape,
-         " is computed, ", free_bytes() >> 20, " MiB are free");
+         " is computed, ", free_memory_bytes() >> 20, " MiB are free");
   }
 }
 
