@@ -45,6 +45,10 @@ std::vector<Pictures> hold_out(std::vector<Pictures>& classes, float share) {
   return held;
 }
 
+Decoding decoding_of(const ImageFolder& options) {
+  return {.upright = options.upright, .megapixels = options.megapixels};
+}
+
 class FolderImages : public ByteDataset {
  public:
   FolderImages(const ImageFolder& options, PictureSource source, std::vector<std::string> names,
@@ -95,7 +99,7 @@ class FolderImages : public ByteDataset {
     const std::vector<std::uint8_t> bytes = read_file(file, kMaxImageFile);
     if (fingerprint_of(std::as_bytes(std::span(bytes))) != source_.mask_of(picture).fingerprint)
       fail_changed(file.string());
-    const Mask mask = decode_mask(bytes, file);
+    const Mask mask = decode_mask(bytes, file, decoding_of(options_));
     Draws draws(random_stream(key.seed, "augment"), index, key.epoch);
     std::vector<std::int32_t> classes(target.size() / sizeof(std::int32_t));
     cut_mask(mask, window_of({mask.width, mask.height, {}}, key, draws), classes);
@@ -122,6 +126,8 @@ class FolderImages : public ByteDataset {
   Preparation preparation() const override {
     Preparation preparation = Dataset::preparation();
     preparation.short_side = options_.resize;
+    preparation.upright = options_.upright;
+    preparation.megapixels = options_.megapixels;
     return preparation;
   }
 
@@ -185,7 +191,9 @@ class FolderImages : public ByteDataset {
     const std::vector<std::uint8_t> bytes = source_.read(picture);
     if (!first_read_->holds(index, std::as_bytes(std::span(bytes)))) fail_changed(source_.path_of(picture).string());
     try {
-      decode_image(bytes, source_.path_of(picture), least_side, image);
+      Decoding decoding = decoding_of(options_);
+      decoding.least_side = least_side;
+      decode_image(bytes, source_.path_of(picture), decoding, image);
     } catch (const Error& error) {
       if (error.fault() != Fault::data) throw;  // the picture may be good
       const bool is_checked = options_.damaged != "error";
@@ -212,7 +220,7 @@ class FolderImages : public ByteDataset {
 
 FolderScan checked_scan(const HalfSource& part, const ImageFolder& options, std::vector<std::string>& notes) {
   FolderScan scan = scan_pictures(part, options.target);
-  check_pictures(scan, damage_named(options.damaged));
+  check_pictures(scan, damage_named(options.damaged), decoding_of(options));
   std::size_t count = 0;
   for (const Pictures& pictures : scan.pictures) count += pictures.size();
   if (std::string deeper = deeper_text(scan); !deeper.empty()) notes.push_back(std::move(deeper));
@@ -235,7 +243,7 @@ void name_classes(std::initializer_list<FolderScan*> halves, const ImageFolder& 
   MaskLabels labels;
   for (FolderScan* half : halves) {
     if (half->source.masks.empty()) return;
-    labels.add(read_masks(*half));
+    labels.add(read_masks(*half, decoding_of(options)));
   }
   check(!options.augment.moves_pixels(),
         "image_folder: masks move with their pictures by crops and flips alone; take rotation and rand_ops out");

@@ -1,4 +1,4 @@
-// ImageFolder: JPEG and PNG files of any size, in a folder per class or in tar shards, decoded on demand.
+// ImageFolder: JPEG, PNG and WebP files of any size, in a folder per class or in tar shards, decoded on demand.
 #pragma once
 
 #include "nixie/core/base/path.h"
@@ -28,6 +28,8 @@ struct ImageFolder {
   float holdout = 0.1f;
   std::string target = "auto";
   std::string damaged = "error";
+  bool upright = true;
+  double megapixels = 256;
 
   static constexpr const char* name = "image_folder";
   static constexpr auto fields() {
@@ -59,7 +61,13 @@ struct ImageFolder {
         field("damaged", &ImageFolder::damaged,
               "pictures that cannot be decoded: error ends the run when one is read; check and skip decode all "
               "pictures first, and refuse or skip the damaged ones",
-              one_of("error check skip")));
+              one_of("error check skip")),
+        field("upright", &ImageFolder::upright,
+              "turn pictures and masks as their own EXIF orientation says; else they are as they are stored"),
+        field(
+            "megapixels", &ImageFolder::megapixels,
+            "the largest picture or mask that is read, in millions of pixels; it must fit half of the free memory, too",
+            {0.001, 1e6}));
   }
   /// Throws Fault::data if there is nothing to read; load throws it later for a damaged file, naming the file.
   Splits open() const;

@@ -50,6 +50,7 @@ class PackedImages final : public ByteDataset {
     Preparation preparation = Dataset::preparation();
     const Shape stored = file_->header().sample_shape;
     preparation.short_side = std::min(stored[1], stored[2]);
+    preparation.upright = file_->header().upright;
     return preparation;
   }
 
@@ -60,7 +61,7 @@ class PackedImages final : public ByteDataset {
     const Shape from = file_->header().sample_shape;
     const std::int64_t rows = from[1] - shape_[1], columns = from[2] - shape_[2];
     if (!key.training) {
-      cut(stored, {columns / 2, rows / 2, shape_[2], shape_[1]}, false, bytes);
+      cut(stored, {centred(columns), centred(rows), shape_[2], shape_[1]}, false, bytes);
       return label;
     }
     const Augment& augment = options_.augment;

@@ -2,6 +2,7 @@
 #include "nixie/data/preparation.h"
 
 #include <algorithm>
+#include <array>
 
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/open_to_read.h"
@@ -38,14 +39,15 @@ float normalised(float number, const Preparation& preparation, std::size_t chann
 }  // namespace
 
 Array prepare_picture(const fs::path& file, const Preparation& preparation) {
-  const auto& [channels, height, width, short_side, mean, deviation] = preparation;
+  const auto [channels, height, width] = std::array{preparation.channels, preparation.height, preparation.width};
   if (channels != 1 && channels != 3)
     fail(Fault::data, file.string(), ": the model takes ", channels,
          " channels, which no picture has; give it a .npz or .h5 file of arrays");
-  const Image image = decode_image(read_file(file, kMaxImageFile), file, kFullSize);
+  const Image image = decode_image(read_file(file, kMaxImageFile), file,
+                                   {.upright = preparation.upright, .megapixels = preparation.megapixels});
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(preparation.sample_shape().size()));
-  cut_bytes(image, centre_window(image, short_side, width, height), channels, bytes);
-  const Normalization normalization(channels, in_floats(mean), in_floats(deviation));
+  cut_bytes(image, centre_window(image, preparation.short_side, width, height), channels, bytes);
+  const Normalization normalization(channels, in_floats(preparation.mean), in_floats(preparation.deviation));
   Array sample(Dtype::f32, preparation.sample_shape());
   const auto pixels = sample.data<float>();
   for (std::size_t i = 0; i < pixels.size(); ++i)
@@ -66,8 +68,12 @@ std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& prepa
   if (name.empty())
     fail(Fault::data, file.string(), ": holds ", fmt::format("{}", fmt::join(source->names(), ", ")),
          ", expected x_test or images");
-  ArrayImages images = images_of(*source, name, "first", file);
-  if (images.sample_shape != wanted) images = images_of(*open_arrays(file, targets), name, "last", file);
+  // Of a cube both layouts fit: the run's tells, where `auto` takes 1 and 3 in the last place for the channels.
+  const bool is_cube = wanted[0] == wanted[1] && wanted[1] == wanted[2];
+  const bool is_last = preparation.layout == "last" || (preparation.layout == "auto" && is_cube);
+  ArrayImages images = images_of(*source, name, is_last ? "last" : "first", file);
+  if (images.sample_shape != wanted)
+    images = images_of(*open_arrays(file, targets), name, is_last ? "first" : "last", file);
   if (images.sample_shape != wanted)
     fail(Fault::data, file.string(), ": ", name, " holds samples ", images.sample_shape, ", the model takes ", wanted);
   const Normalization normalization(wanted[0], in_floats(preparation.mean), in_floats(preparation.deviation));
@@ -89,13 +95,13 @@ std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& prepa
 bool is_picture_name(const fs::path& file) {
   std::string suffix = file.extension().string();
   std::transform(suffix.begin(), suffix.end(), suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".jpe" || suffix == ".png";
+  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".jpe" || suffix == ".png" || suffix == ".webp";
 }
 
 std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths, std::vector<std::string>& notes) try {
   std::vector<fs::path> found;
   for (const fs::path& path : paths) {
-    if (!fs::exists(path)) fail(Fault::data, path.string(), ": no such file or folder; name JPEG or PNG files");
+    if (!fs::exists(path)) fail(Fault::data, path.string(), ": no such file or folder; name JPEG, PNG or WebP files");
     if (!fs::is_directory(path)) {
       found.push_back(path);
       continue;
@@ -105,7 +111,7 @@ std::vector<fs::path> find_pictures(const std::vector<fs::path>& paths, std::vec
     for (const fs::path& file : pictures_below(path, scan)) found.push_back(file);
     const std::string left_out = scan.left_out.text();
     if (found.size() == before)
-      fail(Fault::data, path.string(), ": no .jpg, .jpeg or .png file in it", left_out.empty() ? "" : "; ", left_out);
+      fail(Fault::data, path.string(), ": no .jpg, .png or .webp file in it", left_out.empty() ? "" : "; ", left_out);
     if (!left_out.empty())
       notes.push_back(
           one_line(fmt::format("{}: took {} pictures, {}", path.string(), found.size() - before, left_out)));

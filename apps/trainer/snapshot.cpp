@@ -194,6 +194,7 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   const Shape sample = preparation.sample_shape();
   checkpoint.input_shape = {sample.begin(), sample.end()};
   checkpoint.short_side = preparation.short_side;
+  checkpoint.upright = preparation.upright;
   checkpoint.mean = preparation.mean;
   checkpoint.deviation = preparation.deviation;
   checkpoint.writer = kWriter;
@@ -208,7 +209,14 @@ void check_texts(const TrainConfig& config, const Dataset& data) {
 }
 
 Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file) {
-  return of_the_file([&] { return parse_yaml(checkpoint.config, file.string() + ": configuration"); });
+  return of_the_file([&] {
+    Tree tree = parse_yaml(checkpoint.config, file.string() + ": configuration");
+    // A run that is older than this key read pictures as they are stored.
+    const Tree* data = tree.is_map() ? tree.find("data") : nullptr;
+    const Tree* folder = data && data->is_map() ? data->find(ImageFolder::name) : nullptr;
+    if (folder && folder->is_map() && !folder->find("upright")) override_yaml(tree, "data.image_folder.upright=false");
+    return tree;
+  });
 }
 
 TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file) {

@@ -29,7 +29,16 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
           .width = size(2),
           .short_side = checkpoint.short_side,
           .mean = checkpoint.mean,
-          .deviation = checkpoint.deviation};
+          .deviation = checkpoint.deviation,
+          .upright = checkpoint.upright};
+}
+
+/// What the options of the run's data say of files to predict.
+void add_options(const TrainConfig& config, Preparation& preparation) {
+  const Tree data = parse_yaml(config.data.text(), "data");
+  const Tree& options = data.entries.front().value;
+  if (config.data.kind() == Arrays::name) preparation.layout = options.find("layout")->text;
+  if (config.data.kind() == ImageFolder::name) preparation.megapixels = std::stod(options.find("megapixels")->text);
 }
 
 }  // namespace
@@ -51,7 +60,8 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
   Checkpoint checkpoint = load_checkpoint(file, options);
   check_run_averages(file, checkpoint, own.ema);
   const TrainConfig config =
-      assignments.empty() ? own : parse_config(checkpoint.config, file.string() + ": configuration", assignments);
+      assignments.empty() ? own : with_assignments(own, file.string() + ": configuration", assignments);
+  add_options(config, preparation);
   const Model model = checkpoint.ema.empty() ? built_model(config, input) : averaged_model(config, input);
   const NamedArrays& weights = checkpoint.ema.empty() ? checkpoint.model : checkpoint.ema;
   const WeightReport report = set_weights(model.parameters(), weights, file);
@@ -68,7 +78,8 @@ TrainedModel load_trained(const std::filesystem::path& file, const std::vector<s
 TrainedModel model_from_weights(const TrainConfig& config) {
   check(!config.init_from.empty(), "the configuration names no weights; add --set init_from=FILE");
   const Splits data = config.data.open();
-  const Preparation preparation = data.test_or_train()->preparation();
+  Preparation preparation = data.test_or_train()->preparation();
+  add_options(config, preparation);
   const Model model = built_model(config, {1, preparation.channels, preparation.height, preparation.width});
   const WeightReport report = set_weights(model.parameters(), first_weights(config.init_from), config.init_from);
   if (!report.is_complete()) {
@@ -88,6 +99,7 @@ Checkpoint inference_checkpoint(const TrainedModel& trained) {
   checkpoint.class_names = trained.class_names;
   checkpoint.input_shape = {sample.begin(), sample.end()};
   checkpoint.short_side = preparation.short_side;
+  checkpoint.upright = preparation.upright;
   checkpoint.mean = preparation.mean;
   checkpoint.deviation = preparation.deviation;
   checkpoint.writer = "nixie " NIXIE_VERSION;

@@ -43,7 +43,7 @@ std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_na
     found.push_back({path.lexically_relative(scan.source.folder).string()});
   if (found.empty()) {
     const std::string others = of_class.left_out.text();
-    fail(Fault::data, folder.string(), ": no .jpg, .jpeg or .png file",
+    fail(Fault::data, folder.string(), ": no .jpg, .png or .webp file",
          others.empty() ? "; remove the folder" : " (" + others + "); remove the folder, or convert its pictures");
   }
   scan.left_out.add(of_class.left_out);
@@ -82,12 +82,14 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 }
 
 /// What is wrong with each picture, "" where nothing is.
-std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures) {
+std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures,
+                                     Decoding decoding) {
+  decoding.least_side = 1;
   std::vector<std::string> damage(pictures.size());
   share_out("check", static_cast<std::int64_t>(pictures.size()), [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     try {
-      decode_image(source.read(*pictures[at]), source.path_of(*pictures[at]), 1);
+      decode_image(source.read(*pictures[at]), source.path_of(*pictures[at]), decoding);
     } catch (const Error& error) {
       if (error.fault() != Fault::data) throw;  // the picture may be good
       damage[at] = error.what();
@@ -202,23 +204,23 @@ FolderScan scan_folder(const fs::path& folder) try {
   FolderScan scan{.source = {folder}};
   scan.classes = class_folders(folder, scan.left_out);
   if (scan.classes.empty())
-    fail(Fault::data, folder.string(), ": no class folders; give each class a folder of JPEG or PNG files");
+    fail(Fault::data, folder.string(), ": no class folders; give each class a folder of JPEG, PNG or WebP files");
   for (const std::string& name : scan.classes) scan.pictures.push_back(find_pictures(scan, name));
   return scan;
 } catch (const fs::filesystem_error& error) {
   fail_reading(error.path1(), error.code().value(), Fault::data, "check the path and its permissions");
 }
 
-MaskLabels read_masks(FolderScan& scan) {
+MaskLabels read_masks(FolderScan& scan, const Decoding& decoding) {
   const std::vector<Picture>& pictures = scan.pictures.at(0);
   std::vector<MaskLabels> labels(pictures.size());
   share_out("masks", static_cast<std::int64_t>(pictures.size()), [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     MaskFile& file = scan.source.masks[static_cast<std::size_t>(pictures[at].row)];
     const std::vector<std::uint8_t> bytes = read_file(scan.source.path_of(file), kMaxImageFile);
-    const Mask mask = decode_mask(bytes, scan.source.path_of(file));
+    const Mask mask = decode_mask(bytes, scan.source.path_of(file), decoding);
     const fs::path picture = scan.source.path_of(pictures[at]);
-    const auto [width, height] = image_size(scan.source.read(pictures[at]), picture);
+    const auto [width, height] = image_size(scan.source.read(pictures[at]), picture, decoding.upright);
     if (width != mask.width || height != mask.height)
       fail(Fault::data, picture.string(), " has ", width, " x ", height, " pixels, its mask ", mask.width, " x ",
            mask.height, "; make them equal");
@@ -260,12 +262,12 @@ Damage damage_named(const std::string& name) {
   return Damage::skip;
 }
 
-void check_pictures(FolderScan& scan, Damage damage) {
+void check_pictures(FolderScan& scan, Damage damage, const Decoding& decoding) {
   if (damage == Damage::error) return;
   std::vector<const Picture*> all;
   for (const auto& pictures : scan.pictures)
     for (const Picture& picture : pictures) all.push_back(&picture);
-  const std::vector<std::string> found = find_damage(scan.source, all);
+  const std::vector<std::string> found = find_damage(scan.source, all, decoding);
   const auto bad = static_cast<std::int64_t>(
       std::count_if(found.begin(), found.end(), [](const auto& line) { return !line.empty(); }));
   if (bad == 0) return;

@@ -87,7 +87,7 @@ FolderScan scan_folder(const std::filesystem::path& folder);
 
 /// Decodes every mask, on all cores, notes their sizes and fingerprints, and returns what labels they hold. Throws
 /// Fault::data if a mask does not have its picture's size.
-MaskLabels read_masks(FolderScan& scan);
+MaskLabels read_masks(FolderScan& scan, const Decoding& decoding);
 
 /// What to say where folders of classes seem to stand a level deeper; "" where none do.
 std::string deeper_text(const FolderScan& scan);
@@ -103,6 +103,6 @@ Damage damage_named(const std::string& name);
 
 /// Decodes every picture, on all cores. `skip` removes the damaged ones and counts them; `check` throws Fault::data
 /// with their number and the first one; `error` reads nothing.
-void check_pictures(FolderScan& scan, Damage damage);
+void check_pictures(FolderScan& scan, Damage damage, const Decoding& decoding);
 
 }  // namespace nixie

@@ -85,7 +85,7 @@ std::vector<TableRow> picture_rows(const fs::path& file, std::vector<std::string
   }
   for (const TableRow& row : rows)
     if (!is_picture_name(row.cells[0]))
-      fail_row(file, row.number, row.cells[0] + " does not end as a JPEG or PNG file");
+      fail_row(file, row.number, row.cells[0] + " does not end as a JPEG, PNG or WebP file");
   return rows;
 }
 

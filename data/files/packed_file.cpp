@@ -41,7 +41,8 @@ PackedHeader header_of(const nlohmann::json& json) {
                       .block = json.at("block"),
                       .class_names = json.at("class_names"),
                       .mean = json.at("mean"),
-                      .deviation = json.at("deviation")};
+                      .deviation = json.at("deviation"),
+                      .upright = json.value("upright", false)};
   const auto channels = header.sample_shape.rank() == 3 ? static_cast<std::size_t>(header.sample_shape[0]) : 0;
   check(channels > 0 && header.sample_bytes() > 0 && header.samples > 0 && header.block > 0 &&
             header.block <= header.samples && !header.class_names.empty(),
@@ -66,7 +67,8 @@ std::string packed_front(const PackedHeader& header) {
       {"block", header.block},
       {"class_names", header.class_names},
       {"mean", header.mean},
-      {"deviation", header.deviation}};
+      {"deviation", header.deviation},
+      {"upright", header.upright}};
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string front(kMagic);
   append_number(front, kVersion);

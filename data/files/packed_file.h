@@ -24,6 +24,7 @@ struct PackedHeader {
   std::int64_t block = 0;  ///< samples per checksum
   std::vector<std::string> class_names = {};
   std::vector<double> mean = {}, deviation = {};  ///< per channel, of pixels in [0, 1]
+  bool upright = false;                           ///< pictures were turned as their EXIF orientation says
 
   std::int64_t sample_bytes() const { return sample_shape.size(); }
   std::int64_t blocks() const { return (samples + block - 1) / block; }

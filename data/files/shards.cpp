@@ -79,7 +79,7 @@ class ShardReader {
     const auto twice = std::adjacent_find(names_.begin(), names_.end());
     if (twice != names_.end()) refuse(*twice, "is there twice; write the shard again");
     if (shard_.pictures.empty())  // as of an archive that was zeroed
-      fail(Fault::data, path_.string(), ": no .jpg, .jpeg or .png file in it; fetch it again, or take it away");
+      fail(Fault::data, path_.string(), ": no .jpg, .png or .webp file in it; fetch it again, or take it away");
     bool has_folders = false;  // of classes
     for (auto& [picture, name] : shard_.pictures) {
       name = class_of(picture.name);

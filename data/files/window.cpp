@@ -176,17 +176,18 @@ std::array<std::int64_t, 2> covering_size(const Image& image, std::int64_t width
   return {height * image.width / image.height, height};
 }
 
+std::int64_t centred(std::int64_t room) {
+  return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));
+}
+
 Window centre_window(const Image& image, std::int64_t short_side, std::int64_t width, std::int64_t height) {
   const std::int64_t least = std::min(width, height);
   const auto [scaled_width, scaled_height] =
       covering_size(image, width * short_side / least, height * short_side / least);
-  const auto middle = [](std::int64_t room) {  // halves go to the even number, as in torchvision
-    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(room) / 2));
-  };
   return {.source = {0, 0, image.width, image.height},
           .width = scaled_width,
           .height = scaled_height,
-          .part = {middle(scaled_width - width), middle(scaled_height - height), width, height}};
+          .part = {centred(scaled_width - width), centred(scaled_height - height), width, height}};
 }
 
 std::vector<float> cut_window(const Image& image, const Window& window) {

@@ -26,6 +26,10 @@ struct Window {
 /// The smallest size with the image's aspect ratio that covers width x height, rounded as by torchvision's Resize.
 std::array<std::int64_t, 2> covering_size(const Image& image, std::int64_t width, std::int64_t height);
 
+/// Where a crop begins that leaves `room` in all on both sides: half of it, rounded to the even number as torchvision's
+/// CenterCrop does.
+std::int64_t centred(std::int64_t room);
+
 /// The window of an evaluation: the centre of the whole image scaled so that its short side is `short_side` (in
 /// proportion, if the sample is no square). torchvision's Resize and CenterCrop.
 Window centre_window(const Image& image, std::int64_t short_side, std::int64_t width, std::int64_t height);

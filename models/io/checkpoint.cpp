@@ -29,11 +29,10 @@ const std::vector<std::string> kObjects = {"class_names", "config", "ema", "mode
 constexpr const char* kLayout = "row-major, images NCHW, convolution weights OIHW, linear weights (out, in)";
 const std::vector<std::string> kLists = {"deviation", "input_shape", "mean"};  // attributes of the root
 /// Its others, each with a value of its kind.
-const Checkpoint::Values kAttributes = {{"format", kFormat},
-                                        {"format_version", std::int64_t{kCheckpointFormat}},
-                                        {"layout", kLayout},
-                                        {"short_side", std::int64_t{1}},
-                                        {"writer", std::string{}}};
+const Checkpoint::Values kAttributes = {
+    {"format", kFormat},          {"format_version", std::int64_t{kCheckpointFormat}},
+    {"layout", kLayout},          {"short_side", std::int64_t{1}},
+    {"upright", std::int64_t{1}}, {"writer", std::string{}}};
 
 void check_name(const std::string& name) {
   const std::string fault = name_fault(name);
@@ -83,6 +82,7 @@ hdf5::Image build(const Checkpoint& c) {
   file.attribute("/", "layout", kLayout);
   if (!c.input_shape.empty()) file.attribute("/", "input_shape", c.input_shape);
   if (c.short_side > 0) file.attribute("/", "short_side", c.short_side);
+  if (c.upright) file.attribute("/", "upright", std::int64_t{1});
   if (!c.mean.empty()) file.attribute("/", "mean", c.mean);
   if (!c.deviation.empty()) file.attribute("/", "deviation", c.deviation);
   if (!c.config.empty()) file.strings("/config", {c.config});
@@ -245,6 +245,9 @@ bool read_root(Reader& file, Checkpoint& c, const LoadOptions& options, std::uin
   c.short_side = number("short_side", 0);
   if (c.short_side < 1 && root.contains("short_side"))
     file.refuse("/", "holds a short_side that is no number from 1 on");
+  const std::int64_t upright = number("upright", 0);
+  if (upright < 0 || upright > 1) file.refuse("/", fmt::format("holds upright {}, expected 0 or 1", upright));
+  c.upright = upright == 1;
   c.writer = text_of(root, "writer");
   c.input_shape = file.numbers("/", "input_shape");
   c.mean = file.numbers("/", "mean");

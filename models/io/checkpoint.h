@@ -1,10 +1,11 @@
 // A checkpoint: everything a training run needs to resume exactly, in one HDF5 file that h5py and h5dump open.
 // The trainer fills it in apps/trainer/snapshot.h, other programs use models/io/save.h.
 //
-// The file, format 1:
+// The file, format 2:
 //   bytes 0..511          HDF5 user block: magic NIXIECK1, u32 format version, u32 oldest format whose readers
 //                         understand it, u64 bytes that follow the block, their XXH3-128 (canonical), zeros
-//   / attributes          format, format_version, writer, layout, input_shape, short_side, mean, deviation
+//   / attributes          format, format_version, writer, layout, input_shape, short_side, mean, deviation,
+//                         upright (since format 2)
 //   /model/<name>         arrays in logical layout under PyTorch's names: convolutions (out, in, h, w),
 //                         linear (out, in)
 //   /ema/<name>           averages, where there are any; those of a run are of all that /model holds
@@ -50,6 +51,7 @@ struct Checkpoint {
   std::vector<double> input_shape;      ///< [C, H, W] of a sample
   std::int64_t short_side = 0;          ///< a picture is scaled to it before the sample is cropped from its centre
   std::vector<double> mean, deviation;  ///< per channel, of the normalisation
+  bool upright = false;                 ///< a picture is turned as its EXIF orientation says
   std::string writer;                   ///< the program and its version
 };
 

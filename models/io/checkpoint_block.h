@@ -12,7 +12,7 @@ namespace nixie {
 
 inline constexpr std::int64_t kBlockBytes = 512;
 /// The format this program writes, and the newest it reads.
-inline constexpr std::uint32_t kCheckpointFormat = 1;
+inline constexpr std::uint32_t kCheckpointFormat = 2;
 
 /// Fills the block at the start of a finished file with the length and XXH3-128 of the rest.
 void write_block(std::span<std::byte> file);

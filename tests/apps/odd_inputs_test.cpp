@@ -109,7 +109,7 @@ TEST(OddInputs, PicturesOfEveryKindTrainAndArePredicted) {
 }
 
 TEST(OddInputs, SixteenBitsAndPalettesKeepTheirColours) {
-  const auto pixels = [](const Bytes& file) { return decode_image(file, "x.png", kFullSize).rgb; };
+  const auto pixels = [](const Bytes& file) { return decode_image(file, "x.png").rgb; };
   EXPECT_EQ(pixels(palette_png()), (Bytes{255, 0, 0, 0, 0, 255, 255, 255, 255, 255, 0, 0}));  // transparent is white
   const Bytes grey = pixels(grey_jpeg());
   for (std::size_t i = 0; i < grey.size(); i += 3) ASSERT_TRUE(grey[i] == grey[i + 1] && grey[i] == grey[i + 2]);

@@ -42,9 +42,9 @@ backend: cpu
       trainer(fmt::format("predict --run {} {}/3.png --topk 3 --masks {}", run, seg, (folder / "masks").string()));
   ASSERT_EQ(ran.code, 0) << ran.output;
   write_file(folder / "new/4.png", png(picture(8, 6, 4)));
-  for (const char* name : {"5.webp", "deep/6.gif", "deep/7.GIF", ".hidden"}) write_file(folder / "new" / name, {'x'});
+  for (const char* name : {"5.tiff", "deep/6.gif", "deep/7.GIF", ".hidden"}) write_file(folder / "new" / name, {'x'});
   EXPECT_THAT(trainer(fmt::format("predict --run {} {}", run, (folder / "new").string())).output,
-              HasSubstr("/new: took 1 pictures, left out 2 .gif files, 1 .webp files\n"));
+              HasSubstr("/new: took 1 pictures, left out 2 .gif files, 1 .tiff files\n"));
   // The levels of the file are the classes whose shares are printed.
   const std::filesystem::path file = folder / "masks/3.png";
   const Mask mask = decode_mask(read_file(file, 1 << 20), file);

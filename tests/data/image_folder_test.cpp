@@ -137,14 +137,14 @@ TEST(ImageFolder, CountsTheFilesItDoesNotTake) {
   TempFolder folder;
   write_class(folder / "a", 0, 6);
   write_class(folder / "b", 1, 6);
-  for (const char* name : {"a/1.gif", "a/2.GIF", "b/3.webp", "b/README", "loose.png", "b/.hidden"})
+  for (const char* name : {"a/1.gif", "a/2.GIF", "b/3.tiff", "b/README", "loose.png", "b/.hidden"})
     write_file(folder / name, {'x'});
   EXPECT_EQ(notes_of(options(folder)), folder.path().string() +
-                                           ": took 12 pictures, left out 2 .gif files, 1 .webp files, "
+                                           ": took 12 pictures, left out 2 .gif files, 1 .tiff files, "
                                            "1 files outside the class folders, 1 files without a suffix\n");
   write_file(folder / "c/1.gif", {'x'});
   EXPECT_NE(error_of(Fault::data, [&] { options(folder).open(); })
-                .find("/c: no .jpg, .jpeg or .png file (left out 1 .gif files); remove the folder, or convert"),
+                .find("/c: no .jpg, .png or .webp file (left out 1 .gif files); remove the folder, or convert"),
             std::string::npos);
 }
 
@@ -336,7 +336,7 @@ TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   const auto line = [&] { return error_of(Fault::data, [&] { options(folder).open(); }); };
   EXPECT_NE(line().find("no class folders"), std::string::npos);
   std::filesystem::create_directory(folder / "a");
-  EXPECT_NE(line().find("/a: no .jpg, .jpeg or .png file; remove the folder"), std::string::npos);
+  EXPECT_NE(line().find("/a: no .jpg, .png or .webp file; remove the folder"), std::string::npos);
   write_class(folder / "a", 0, 1);
   EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
   const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });

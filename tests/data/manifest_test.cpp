@@ -59,7 +59,7 @@ TEST_F(ManifestTest, SaysWhichRowIsWrong) {
   EXPECT_THAT(
       error("file,label\nimages/7.png,cat\n"),
       HasSubstr("images/7.png does not exist; expected a row picture,class or picture,mask or picture,number,..."));
-  EXPECT_THAT(error("images/0.png,cat\nimages/0.gif,cat\n"), HasSubstr("does not end as a JPEG or PNG file"));
+  EXPECT_THAT(error("images/0.png,cat\nimages/0.gif,cat\n"), HasSubstr("does not end as a JPEG, PNG or WebP file"));
   for (const char* cell : {"-1", "+2", "1.0", "1e3", "0x1"}) {
     const std::string text = fmt::format("images/0.png,0\nimages/1.png,{}\n", cell);
     EXPECT_THAT(error(text), HasSubstr(fmt::format("list.csv:2: \"{}\" in column 2 is the number of no class", cell)));

@@ -66,6 +66,22 @@ inline Bytes png(const Bytes& pixels, std::int64_t width, std::int64_t height, p
   bytes.resize(size);
   return bytes;
 }
+/// A PNG whose rows (a filter byte and the pixels) are given; `extra` are chunks before its pixels.
+inline Bytes png_chunk(const char* type, const Bytes& data) {
+  const Bytes body = Bytes(type, type + 4) + data;
+  const auto sum = crc32(0, body.data(), static_cast<uInt>(body.size()));
+  return big_endian({static_cast<std::uint32_t>(data.size())}) + body + big_endian({static_cast<std::uint32_t>(sum)});
+}
+inline Bytes png_of_rows(std::uint32_t width, std::uint32_t height, std::uint8_t bits, int colour_type,
+                         const Bytes& rows, const Bytes& extra = {}) {
+  Bytes packed(compressBound(rows.size()));
+  uLongf size = packed.size();
+  compress2(packed.data(), &size, rows.data(), rows.size(), 1);
+  packed.resize(size);
+  return Bytes{0x89, 'P', 'N', 'G', 13, 10, 26, 10} +
+         png_chunk("IHDR", big_endian({width, height}) + Bytes{bits, static_cast<std::uint8_t>(colour_type), 0, 0, 0}) +
+         extra + png_chunk("IDAT", packed) + png_chunk("IEND", {});
+}
 inline Bytes png(const Image& image) { return png(image.rgb, image.width, image.height); }
 
 /// The pictures' names, of each class.

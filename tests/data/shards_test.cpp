@@ -248,8 +248,8 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
       {cut(good.size() - 1024), "ends without the empty block that archives end with: it is cut off"},
       {cut(100), "it is cut off"},
       {{}, "it is cut off"},
-      {tar({}), "bad.tar: no .jpg, .jpeg or .png file in it; fetch it again, or take it away"},
-      {Bytes(good.size()), "bad.tar: no .jpg, .jpeg or .png file in it"},
+      {tar({}), "bad.tar: no .jpg, .png or .webp file in it; fetch it again, or take it away"},
+      {Bytes(good.size()), "bad.tar: no .jpg, .png or .webp file in it"},
       {good + good, fmt::format("bad.tar at byte {}: goes on behind its end, the empty block at byte {}: a part is "
                                 "zeroed, or archives were joined by cat; fetch it again",
                                 good.size(), good.size() - 1024)},
@@ -297,7 +297,7 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
                        [&] {
                          scan_shards({write("good.tar", good), write("zeroed.tar", Bytes(good.size()))});
                        }),
-              HasSubstr("zeroed.tar: no .jpg, .jpeg or .png file in it"));
+              HasSubstr("zeroed.tar: no .jpg, .png or .webp file in it"));
   EXPECT_THAT(error_of(Fault::data, [] { scan_shards({"/none.tar"}); }), HasSubstr("/none.tar: cannot be read"));
 }
 

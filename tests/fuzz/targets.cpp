@@ -162,7 +162,7 @@ void read_safetensors(Input input) {
 /// A picture of any kind, decoded and cut.
 void read_picture(Input input) {
   may_refuse(Fault::data, [&] {
-    const Image image = decode_image(input, "fuzz", 8);
+    const Image image = decode_image(input, "fuzz", {.least_side = 8, .megapixels = 16});
     require(static_cast<std::int64_t>(image.rgb.size()) == 3 * image.width * image.height, "pixels are missing");
   });
 }
@@ -215,18 +215,11 @@ void read_dlpack(Input input) {
 }  // namespace
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> all = {{"yaml", read_yaml},
-                                          {"set", read_assignment},
-                                          {"idx", read_idx},
-                                          {"cifar", read_cifar},
-                                          {"npz", read_npz},
-                                          {"packed", read_packed},
-                                          {"tar", read_tar_shard},
-                                          {"safetensors", read_safetensors},
-                                          {"jpeg", read_picture},
-                                          {"png", read_picture},
-                                          {"checkpoint", read_checkpoint},
-                                          {"dlpack", read_dlpack}};
+  static const std::vector<Target> all = {
+      {"yaml", read_yaml},    {"set", read_assignment}, {"idx", read_idx},       {"cifar", read_cifar},
+      {"npz", read_npz},      {"packed", read_packed},  {"tar", read_tar_shard}, {"safetensors", read_safetensors},
+      {"jpeg", read_picture}, {"png", read_picture},    {"webp", read_picture},  {"checkpoint", read_checkpoint},
+      {"dlpack", read_dlpack}};
   return all;
 }
 

@@ -267,8 +267,9 @@ TEST_F(CheckpointRefuses, RootsOfAnotherKind) {
   } kCases[] = {{"layout", text, "NHWC", "/ holds another layout than \"row-major"},
                 {"layout", H5T_STD_I64LE, &seven, "/ @layout has a value of another kind"},
                 {"writer", H5T_STD_I64LE, &seven, "/ @writer has a value of another kind"},
-                {"format_version", H5T_STD_I64LE, &seven, "/ holds the format_version 7, expected 1 to 1"},
+                {"format_version", H5T_STD_I64LE, &seven, "/ holds the format_version 7, expected 1 to 2"},
                 {"format_version", text, "1.00", "/ @format_version has a value of another kind"},
+                {"upright", H5T_STD_I64LE, &seven, "/ holds upright 7, expected 0 or 1"},
                 {"short_side", H5T_IEEE_F64LE, &half, "/ @short_side has a value of another kind"}};
   for (const auto& c : kCases) {
     const std::string error =

@@ -106,6 +106,17 @@ TEST(CheckpointFormats, Format1LoadsForEver) {
   EXPECT_EQ(c.writer, "nixie 0.1.0");
 }
 
+// The second format has one attribute more.
+TEST(CheckpointFormats, Format2LoadsForEver) {
+  const fs::path fixtures = fs::path(NIXIE_SOURCE_DIR) / "tests/models/fixtures";
+  const Checkpoint first = load_checkpoint(fixtures / "checkpoint_format1.h5"),
+                   second = load_checkpoint(fixtures / "checkpoint_format2.h5");
+  EXPECT_FALSE(first.upright);
+  EXPECT_TRUE(second.upright);
+  EXPECT_EQ(second.model.at("fc.weight").to_vector<float>(), first.model.at("fc.weight").to_vector<float>());
+  EXPECT_EQ(second.state, first.state);
+}
+
 TEST_F(CheckpointTest, SameStateGivesTheSameBytes) {
   save_checkpoint(sample(), file("a.h5"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a time stamp would differ

@@ -45,8 +45,9 @@ std::string checkpoint_text(const Checkpoint& checkpoint) {
   std::string text = one_line("written by " + checkpoint.writer) + "\n";
   text += values_text("state:", checkpoint.state) + values_text("random numbers:", checkpoint.rng);
   if (!checkpoint.input_shape.empty())
-    text += fmt::format("input [{}] of a picture whose short side is {}, mean [{}], deviation [{}]\n",
-                        fmt::join(checkpoint.input_shape, ", "), checkpoint.short_side,
+    text += fmt::format("input [{}] of a picture {} whose short side is {}, mean [{}], deviation [{}]\n",
+                        fmt::join(checkpoint.input_shape, ", "),
+                        checkpoint.upright ? "turned upright (EXIF)" : "as it is stored", checkpoint.short_side,
                         fmt::join(checkpoint.mean, ", "), fmt::join(checkpoint.deviation, ", "));
   if (!checkpoint.class_names.empty())
     text += one_line(
@@ -122,6 +123,7 @@ Checkpoint::Values facts_of(const Checkpoint& checkpoint) {
                               {"classes", fmt::format("{}", fmt::join(checkpoint.class_names, ", "))},
                               {"input", fmt::format("{}", fmt::join(checkpoint.input_shape, ", "))},
                               {"short side", checkpoint.short_side},
+                              {"upright", std::int64_t{checkpoint.upright}},
                               {"mean", fmt::format("{}", fmt::join(checkpoint.mean, ", "))},
                               {"deviation", fmt::format("{}", fmt::join(checkpoint.deviation, ", "))}};
   for (const auto& [name, value] : checkpoint.optimizer_options) facts["optimizer " + name] = value;

@@ -98,6 +98,8 @@ TrainedModel load(const EvalCommand& command, const std::filesystem::path& file)
   TrainedModel trained = load_trained(file, set);
   if (!source.empty()) {
     std::vector<std::string> assignments = data_assignments(trained.config, source);
+    if (const std::string key = "data.image_folder."; assignments[0].starts_with(key))
+      assignments.push_back(fmt::format("{}upright={}", key, trained.preparation.upright));
     assignments.insert(assignments.end(), set.begin(), set.end());
     trained.config = with_assignments(trained.config, "--data", assignments);
   }
