@@ -15,7 +15,7 @@ constexpr std::array<Row, kDtypeCount> kRows{
 
 const Row& row(Dtype dtype) {
   const auto index = static_cast<std::size_t>(dtype);
-  check(index < kRows.size(), "dtype ", index, " is unknown, expected one of ", dtype_names());
+  if (index >= kRows.size()) fail(Fault::usage, "dtype ", index, " is unknown, expected one of ", dtype_names());
   return kRows[index];
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <queue>
 #include <set>
+#include <utility>
 
 #include "nixie/core/passes/fusion_graph.h"
 #include "nixie/core/passes/kernel_builder.h"
@@ -65,6 +66,11 @@ class Fuser {
   const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
   int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
   FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
+
+  void add_follower(int from, int to) {
+    after_[static_cast<std::size_t>(from)].insert(to);
+    before_[static_cast<std::size_t>(to)].insert(from);
+  }
 
   // What a unit is inside a kernel over this domain; none when it cannot be there.
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
@@ -193,7 +199,7 @@ class Fuser {
     if (home < 0) {
       home = static_cast<int>(groups_.size());
       groups_.push_back({.domain = placed.domain});
-      after_.emplace_back();
+      after_.emplace_back(), before_.emplace_back();
     }
     FusedGroup& target = group(home);
     target.units.push_back(u);
@@ -206,7 +212,7 @@ class Fuser {
     }
     group_of_[static_cast<std::size_t>(u)] = home;
     for (const Edge& edge : out_[static_cast<std::size_t>(u)])
-      if (group_of(edge.to) != home) after_[static_cast<std::size_t>(home)].insert(group_of(edge.to));
+      if (group_of(edge.to) != home) add_follower(home, group_of(edge.to));
   }
 
   // Large values a group reads from memory.
@@ -254,14 +260,15 @@ class Fuser {
     for (int u : second.units) group_of_[static_cast<std::size_t>(u)] = p;
     first.units.insert(first.units.end(), second.units.begin(), second.units.end());
     second.units.clear();
-    auto& successors = after_[static_cast<std::size_t>(p)];
-    successors.insert(after_[static_cast<std::size_t>(c)].begin(), after_[static_cast<std::size_t>(c)].end());
-    after_[static_cast<std::size_t>(c)].clear();
-    for (auto& set : after_)
-      if (set.erase(c)) set.insert(p);
-    successors.erase(p);
+    for (int next : std::exchange(after_[static_cast<std::size_t>(c)], {})) {
+      before_[static_cast<std::size_t>(next)].erase(c);
+      if (next != p) add_follower(p, next);
+    }
+    for (int earlier : std::exchange(before_[static_cast<std::size_t>(c)], {})) {
+      after_[static_cast<std::size_t>(earlier)].erase(c);
+      if (earlier != p) add_follower(earlier, p);
+    }
   }
-
   bool merge_pass() {
     bool any = false;
     for (int p = static_cast<int>(groups_.size()) - 1; p >= 0; --p) {
@@ -302,7 +309,7 @@ class Fuser {
   FusionGraph& units_;
   const std::size_t most_units_;
   std::vector<FusedGroup> groups_;
-  std::vector<std::set<int>> after_;  // groups that read what a group writes
+  std::vector<std::set<int>> after_, before_;  // groups that read what a group writes, and whose values it reads
   std::vector<int> group_of_;
   std::vector<std::optional<bool>> follows_head_;
   std::vector<std::vector<Edge>> out_, in_;

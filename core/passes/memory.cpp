@@ -93,24 +93,23 @@ std::int64_t place(Plan& plan, std::vector<Lifetime> all, Meet meet) {
   std::sort(all.begin(), all.end(), [](const Lifetime& a, const Lifetime& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.slot < b.slot;
   });
-  std::vector<Lifetime> placed;
+  struct Placed {
+    std::int64_t start, end;
+    const Lifetime* life;
+  };
+  std::vector<Placed> placed;  // by start
   std::int64_t arena = 0;
   for (const Lifetime& life : all) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
-    for (const Lifetime& other : placed)
-      if (meet(other, life)) {
-        const std::int64_t start = plan.slots[at(other.slot)].offset;
-        taken.emplace_back(start, start + other.bytes);
-      }
-    std::sort(taken.begin(), taken.end());
     std::int64_t offset = 0;
-    for (const auto& [start, end] : taken) {
-      if (offset + life.bytes <= start) break;
-      offset = std::max(offset, end);
+    for (const Placed& other : placed) {
+      if (offset + life.bytes <= other.start) break;
+      if (offset < other.end && meet(*other.life, life)) offset = other.end;
     }
     plan.slots[at(life.slot)].offset = offset;
     arena = std::max(arena, offset + life.bytes);
-    placed.push_back(life);
+    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
+                                         [](std::int64_t start, const Placed& other) { return start < other.start; });
+    placed.insert(behind, {offset, offset + life.bytes, &life});
   }
   return arena;
 }

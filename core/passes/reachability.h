@@ -11,14 +11,29 @@ namespace nixie {
 template <class Followers>
 bool reaches(const std::vector<Followers>& after, int from, int goal, int except = -1) {
   std::vector<int> stack{from};
-  std::vector<char> seen(after.size(), 0);
+  std::vector<int> seen;  // few, so that nothing of the graph's size is made for a search
+  std::vector<char> all;  // once they are many
+  const auto see = [&](int g) {
+    constexpr std::size_t kFew = 16;
+    if (all.empty() && seen.size() < kFew) {
+      for (int s : seen)
+        if (s == g) return false;
+      seen.push_back(g);
+      return true;
+    }
+    if (all.empty()) {
+      all.assign(after.size(), 0);
+      for (int s : seen) all[static_cast<std::size_t>(s)] = 1;
+    }
+    return !std::exchange(all[static_cast<std::size_t>(g)], 1);
+  };
   while (!stack.empty()) {
     const int at = stack.back();
     stack.pop_back();
     for (int next : after[static_cast<std::size_t>(at)]) {
       if (at == from && next == except) continue;
       if (next == goal) return true;
-      if (!std::exchange(seen[static_cast<std::size_t>(next)], 1)) stack.push_back(next);
+      if (see(next)) stack.push_back(next);
     }
   }
   return false;
