@@ -23,7 +23,7 @@ class InTiles final : public Backend {
   Target target() const override { return {.channels_last = true}; }
   void lower(Plan& plan) override {
     for (const Kernel& kernel : plan.kernels) convolutions_ += is_convolution(kernel);
-    cuda::lower_to_winograd(plan, cuda::chip_named("sm_90a"), true, 2);
+    cuda::lower_to_winograd(plan, cuda::chip_named("sm_90a"), true);
     for (const Kernel& kernel : plan.kernels) direct_ += is_convolution(kernel);
   }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }

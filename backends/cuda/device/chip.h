@@ -16,10 +16,8 @@ struct Chip {
   int sms = 0;
   std::int64_t block_shared_bytes = 0;  ///< most shared memory of a block
   std::int64_t l2_bytes = 0;
-  int l2_bytes_per_clock = 50;  ///< L2 bandwidth of an SM
-  /// Rates of an H200. On other chips the f32 rates have about the same proportions, and the order of sums in
-  /// Winograd's tiles should not depend on the chip.
-  Rates f32 = {45e12, 51e12, 3.8e12}, f16 = {800e12, 730e12, 3.6e12};
+  int l2_bytes_per_clock = 50;           ///< L2 bandwidth of an SM
+  Rates f16 = {800e12, 730e12, 3.6e12};  ///< of an H200
 
   double multiply_add_speed = 1;  ///< of kernels that multiply f32 unsplit, relative to an H200
 

@@ -44,7 +44,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   if (chip.has_wgmma()) merge_phases(plan, chip);
   lower_strided_input_grads(plan);
   if (chip.has_wgmma()) lower_to_planes(plan, chip);
-  if (winograd) lower_to_winograd(plan, chip, chip.has_wgmma());
+  if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);
   lay_out_pools(plan);
   if (chip.has_wgmma()) pack_rows_fp32(plan, chip), unfold_convs(plan, chip);
 

@@ -11,8 +11,8 @@
 
 namespace nixie::cuda {
 
-/// Lowers a plan for a chip. `winograd`: f32 convolutions by multiply-adds, and 16-bit ones on sm_90a, may use
-/// Winograd. NIXIE_TRACE=families prints which families refused each group and why.
+/// Lowers a plan for a chip. `winograd`: 16-bit convolutions on sm_90a may use Winograd. NIXIE_TRACE=families prints
+/// which families refused each group and why.
 void lower(Plan& plan, const Chip& chip, bool winograd = true);
 
 // ---- Rewrites ----
@@ -25,15 +25,11 @@ void move_gates_to_heads(Plan& plan);
 void lay_out_pools(Plan& plan);
 /// Packs f32 first layers, whose number of channels is not a multiple of four, by rows of their windows.
 void pack_rows_fp32(Plan& plan, const Chip& chip);
-/// Computes f32 convolutions of 3x3 or 5x5 with stride 1 and Math::ieee by Winograd if an estimate says that this is
-/// faster; if `tile` is given, always, with tiles of `tile` x `tile` results, 2 or 4. With `halves` also 16-bit ones of
-/// 3x3, by estimate, with tiles of 2x2. If the transformed matrices would take more than `most_bytes`, the batch is
+/// Computes 16-bit convolutions of 3x3 with stride 1 by Winograd with tiles of 2x2 if an estimate says that this is
+/// faster, or `wherever_possible`. If the transformed matrices would take more than `most_bytes`, the batch is
 /// processed in parts.
-void lower_to_winograd(Plan& plan, const Chip& chip, bool halves = false, int tile = 0,
+void lower_to_winograd(Plan& plan, const Chip& chip, bool wherever_possible = false,
                        std::int64_t most_bytes = std::int64_t{1} << 30);
-/// Runs before lower_to_winograd: turns forward passes and filter gradients of strided convolutions into stride-1 ones
-/// if these are faster by Winograd, or `wherever_possible`.
-void lower_strided_convs(Plan& plan, const Chip& chip, bool wherever_possible);
 
 /// Turns input gradients of strided convolutions into one stride-1 convolution for all phases of the input and a
 /// kernel that interleaves them, or into one for each phase, if an estimate says that this is faster than the steps

@@ -1,6 +1,6 @@
 // The input gradient of a strided convolution becomes convolutions of stride 1, one for each phase of the input (or one
 // for all: merge_phases in unfold/unfold_convs.cpp, with wgmma alone). Which family runs them is chosen as for any
-// convolution: on chips without wgmma (A100) gemm (families/portable.cpp), under strict f32 also Winograd's tiles. It
+// convolution: on chips without wgmma (A100) gemm (families/portable.cpp). It
 // is left as it is where it has too few products, and depthwise layers to depthwise, on any chip. Filter gradients need
 // no such rewrite: their kernels read images with a stride.
 //

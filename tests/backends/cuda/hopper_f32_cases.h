@@ -5,7 +5,7 @@
 
 namespace nixie::hopper_plans {
 
-/// f32 layers by multiply-adds; those of 3x3 and 5x5 are too small for Winograd's tiles to pay.
+/// f32 layers by multiply-adds.
 inline void add_multiply_add_cases(std::vector<Case>& all) {
   const auto add_float = [&](const std::string& name, auto make, Layer layer, auto what, int kernels = 1) {
     const std::string full = name + "_ieee";

@@ -1,39 +1,29 @@
-// Selects the convolutions to compute by Winograd and their tiling, by estimates of Winograd's and the direct time.
+// Selects the convolutions to compute by Winograd, by estimates of its time and the direct time.
 #pragma once
 
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
-#include "nixie/backends/cuda/rewrite/winograd/winograd_tiles.h"
 
 namespace nixie::cuda {
 
-/// The problem of an f32 convolution by multiply-adds only (Math::ieee) with a square filter and no dilation.
-std::optional<ConvProblem> multiply_add_conv(const Plan& plan, const Kernel& kernel);
-/// The problem of a 16-bit 3x3 convolution without dilation that a Hopper kernel could also compute.
+/// The problem of a 16-bit 3x3 convolution with stride 1 and no dilation that a Hopper kernel could also compute.
 std::optional<ConvProblem> half_conv(const Plan& plan, const Kernel& kernel);
-/// True for stride-1 3x3 or 5x5.
-bool can_be_tiled(const ConvProblem& conv);
-
-/// A convolution in Winograd tiles: windows are read from `from`, tiles written to `to`: x and y, or dy and dx.
+/// A convolution in Winograd tiles of 2x2: windows are read from `from`, tiles written to `to`: x and y, or dy and dx.
 struct TiledLayer {
-  TiledLayer(const ConvProblem& conv, int tile);
+  explicit TiledLayer(const ConvProblem& conv);
   ConvRole role;
   Dtype dtype;  ///< of images and filters, and of their transforms
   std::int64_t images, from_channels, to_channels;
   std::array<std::int64_t, 2> pad;
-  std::int64_t taps, tile;                                 ///< the filter's taps and a tile's results, along each axis
-  std::int64_t rows, columns;                              ///< of tiles in an image
-  LineMatrices line;                                       ///< the transforms for tiles and filter
-  std::int64_t tiles() const { return rows * columns; }    ///< per image
-  std::int64_t window() const { return taps + tile - 1; }  ///< along each axis
-  std::int64_t lines() const { return std::ssize(line.images); }
-  std::int64_t elements() const { return lines() * lines(); }  ///< of a transformed window
+  std::int64_t rows, columns;                            ///< of tiles in an image
+  std::int64_t tiles() const { return rows * columns; }  ///< per image
 };
+constexpr std::int64_t kTaps = 3, kTile = 2,
+                       kWindow = 4;                    ///< along each axis: a filter's, a tile's and a window's size
+constexpr std::int64_t kElements = kWindow * kWindow;  ///< of a transformed window
 
-/// The fastest Winograd tiling, if it beats direct convolution, or, if given, `most` seconds.
-std::optional<TiledLayer> fastest_tiles(const ConvProblem& conv, const Chip& chip, std::optional<double> most = {});
-/// The estimated time of the direct convolution in seconds.
-double time_in_place(const ConvProblem& conv, const Chip& chip);
+/// Whether tiles take less time than the direct convolution, by estimate.
+bool tiles_pay(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

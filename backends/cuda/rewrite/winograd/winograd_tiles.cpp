@@ -17,49 +17,6 @@ std::vector<std::vector<T>> turned_over(const std::vector<std::vector<T>>& rows)
   return result;
 }
 
-// Where polynomials are multiplied by their values, beside infinity. Of the sets of small fractions these err least:
-// with 2 and -2, or 1/2 and -1/2, tiles of four err half as much again.
-constexpr std::array kPoints{0.0, 1.0, -1.0, 2.0, -0.5};
-
-// The product of (x - p) over `count` points but one: its coefficients, the lowest first.
-std::vector<double> product_without(int skipped, int count) {
-  std::vector<double> product{1};
-  for (int k = 0; k < count; ++k) {
-    if (k == skipped) continue;
-    product.push_back(0);
-    for (std::size_t i = product.size() - 1; i > 0; --i) product[i] = product[i - 1] - kPoints[at(k)] * product[i];
-    product[0] *= -kPoints[at(k)];
-  }
-  return product;
-}
-
-double value_at(const std::vector<double>& polynomial, double x) {
-  double value = 0;
-  for (std::size_t i = polynomial.size(); i-- > 0;) value = value * x + polynomial[i];
-  return value;
-}
-
-// Toom and Cook's F(tile, taps). What is no sum of powers of two stands in the filter's matrix alone.
-LineMatrices toom_cook(int tile, int taps) {
-  const int points = tile + taps - 2;
-  LineMatrices line;
-  line.result.resize(at(tile));
-  for (int k = 0; k <= points; ++k) {
-    const bool finite = k < points;
-    std::vector<double> images = product_without(finite ? k : -1, points), filter;
-    const double product = finite ? value_at(images, kPoints[at(k)]) : 1;
-    images.resize(at(points + 1));
-    if (product < 0)
-      for (double& x : images) x = -x;
-    const auto power = [&](int i, int highest) { return finite ? std::pow(kPoints[at(k)], i) : i == highest; };
-    for (int i = 0; i < taps; ++i) filter.push_back(power(i, taps - 1) / std::abs(product));
-    for (int i = 0; i < tile; ++i) line.result[at(i)].push_back(power(i, tile - 1));
-    line.images.push_back(std::move(images));
-    line.filter.push_back(std::move(filter));
-  }
-  return line;
-}
-
 Line times(InstructionBuilder& code, const Matrix& matrix, const Line& line) {
   Line result;
   for (const std::vector<double>& row : matrix) {
@@ -82,21 +39,10 @@ Line times(InstructionBuilder& code, const Matrix& matrix, const Line& line) {
 
 Matrix transposed(const Matrix& matrix) { return turned_over(matrix); }
 
-LineMatrices line_matrices(int tile, int taps) {
-  if (taps == 3) return toom_cook(tile, 3);
-  LineMatrices line = toom_cook(tile, 3);
-  const LineMatrices rest = toom_cook(tile, taps - 3);
-  for (auto& row : line.images) row.resize(at(tile + taps - 1));
-  for (auto& row : line.filter) row.resize(at(taps));
-  for (std::size_t i = 0; i < rest.images.size(); ++i) {
-    std::vector<double> images(3), filter(3);  // the first three
-    images.insert(images.end(), rest.images[i].begin(), rest.images[i].end());
-    filter.insert(filter.end(), rest.filter[i].begin(), rest.filter[i].end());
-    line.images.push_back(std::move(images));
-    line.filter.push_back(std::move(filter));
-  }
-  for (std::size_t i = 0; i < line.result.size(); ++i)
-    line.result[i].insert(line.result[i].end(), rest.result[i].begin(), rest.result[i].end());
+const LineMatrices& line_matrices() {
+  static const LineMatrices line{.images = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, -1, 0, 1}},
+                                 .filter = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
+                                 .result = {{1, 1, 1, 0}, {0, 1, -1, 1}}};
   return line;
 }
 

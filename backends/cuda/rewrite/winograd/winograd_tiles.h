@@ -15,17 +15,14 @@ using Grid = std::vector<Line>;
 /// The rows of a matrix that multiplies a line from the left.
 using Matrix = std::vector<std::vector<double>>;
 
-/// The transforms by which a line of a window and a line of a filter give `tile` results in fewer than tile * taps
+/// The transforms by which a line of four numbers of a window and three of a filter give two results in four
 /// multiplications: y = result [(filter g) * (images d)], where * is element by element.
 struct LineMatrices {
-  Matrix images;  ///< B^T: elements x (tile + taps - 1)
-  Matrix filter;  ///< G: elements x taps
-  Matrix result;  ///< A^T: tile x elements
+  Matrix images;  ///< B^T
+  Matrix filter;  ///< G
+  Matrix result;  ///< A^T
 };
-/// F(tile, 3) with tile + 2 elements; or F(tile, 5), which is F(tile, 3) of the first taps and F(tile, 2) of the
-/// others,
-/// with 2 tile + 3 elements.
-LineMatrices line_matrices(int tile, int taps);
+const LineMatrices& line_matrices();
 /// The transposed matrix.
 Matrix transposed(const Matrix& matrix);
 
