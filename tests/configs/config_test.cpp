@@ -149,7 +149,7 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {kSmall + "momentum: 0.5",
        "; momentum is a key of optimizer.sgd, optimizer.rmsprop: write optimizer.sgd.momentum"},
       {kSmall + "prefetch: 3", "; prefetch is a key of loader: write loader.prefetch"},
-      {kSmall + "limit: 3", "data.cifar100, data.image_folder, ...: write data.mnist.limit"},
+      {kSmall + "limit: 3", "unknown key \"limit\"; in this configuration it is data.glyphs.limit"},
       {"model: mlp\nepochs: 1\ndata: {path: x}", "; --data SOURCE sets both"},
       {"backend: gpu\nlayers: [{type: layer.FCLayer}]\ncost: x",
        "net.yaml:2:9: layers without a model, as in a file of neon"},
