@@ -1,4 +1,5 @@
-// trainer data: inspects a dataset, verifies that all of it can be read, and writes a packed copy for fast reading.
+// trainer data: inspects a dataset, shows it, verifies that all of it can be read, and writes a packed copy for fast
+// reading.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +9,10 @@
 namespace nixie {
 
 struct DataCommand {
-  std::string action = {};                    ///< inspect, verify or pack
+  std::string action = {};                    ///< inspect, show, verify or pack
   std::filesystem::path source = {};          ///< a folder as --data takes it
-  std::filesystem::path out = {};             ///< of pack: a folder
+  std::filesystem::path out = {};             ///< of pack: a folder; of show: a page, by default data.html
+  std::filesystem::path config = {};          ///< of show: a configuration whose data and augmentation are shown
   std::int64_t side = 0;                      ///< of samples of pictures; 0: what most pictures have, 256 at most
   std::vector<std::string> assignments = {};  ///< of --set
 };
