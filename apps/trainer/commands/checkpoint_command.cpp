@@ -45,10 +45,10 @@ std::string checkpoint_text(const Checkpoint& checkpoint) {
   std::string text = one_line("written by " + checkpoint.writer) + "\n";
   text += values_text("state:", checkpoint.state) + values_text("random numbers:", checkpoint.rng);
   if (!checkpoint.input_shape.empty())
-    text += fmt::format("input [{}] of a picture {} whose short side is {}, mean [{}], deviation [{}]\n",
-                        fmt::join(checkpoint.input_shape, ", "),
-                        checkpoint.upright ? "turned upright (EXIF)" : "as it is stored", checkpoint.short_side,
-                        fmt::join(checkpoint.mean, ", "), fmt::join(checkpoint.deviation, ", "));
+    text += fmt::format("input [{}] of a picture whose short side is {}, mean [{}], deviation [{}], {}\n",
+                        fmt::join(checkpoint.input_shape, ", "), checkpoint.short_side,
+                        fmt::join(checkpoint.mean, ", "), fmt::join(checkpoint.deviation, ", "),
+                        checkpoint.upright ? "turned upright by its EXIF orientation" : "as it is stored");
   if (!checkpoint.class_names.empty())
     text += one_line(
                 fmt::format("{} classes: {}", checkpoint.class_names.size(), fmt::join(checkpoint.class_names, ", "))) +

@@ -31,7 +31,7 @@ using Run = std::function<int()>;
 
 // What the first argument of a command may be.
 const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify", "diff", "convert"},
-                               kDataActions = {"inspect", "split", "verify", "pack"};
+                               kDataActions = {"inspect", "show", "split", "verify", "pack"};
 
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
   app.add_option("--checkpoint", choice.file, "the model; by default that of the run saved last in runs/");
@@ -58,7 +58,7 @@ Run add_eval(CLI::App& app, EvalCommand& command) {
 
 Run add_predict(CLI::App& app, PredictCommand& command) {
   app.add_option("PICTURES", command.pictures,
-                 "JPEG or PNG files, folders of them, .npz or .h5 files of arrays, and .csv tables of numbers")
+                 "JPEG, PNG or WebP files, folders of them, .npz or .h5 files of arrays, and .csv tables of numbers")
       ->required();
   add_checkpoint(app, command.checkpoint);
   app.add_option("--topk", command.top, "classes shown for each")->check(CLI::Range(1, 1000000))->capture_default_str();
@@ -144,15 +144,17 @@ Run add_config_print(CLI::App& app, ConfigChoice& choice) {
 
 Run add_data(CLI::App& app, DataCommand& command) {
   app.add_option("ACTION", command.action,
-                 "inspect: print what it holds; split: list file,half,class of every sample, which are held out; "
-                 "verify: read every sample and name the damaged; pack: write it packed")
+                 "inspect: print what it holds; show: write a page of its samples as the net sees them; split: list "
+                 "file,half,class of every sample, which are held out; verify: read every sample and name the damaged; "
+                 "pack: write it packed")
       ->required()
       ->check(word_of(kDataActions));
   app.add_option(
          "SOURCE", command.source,
          "a folder of pictures per class, a .csv, .tar, .npz or .h5 file, or a folder of packed data, MNIST or CIFAR")
       ->required();
-  app.add_option("OUT", command.out, "pack: the folder to write");
+  app.add_option("OUT", command.out, "pack: the folder to write; show: the page, by default data.html");
+  app.add_option("--config", command.config, "show: a YAML file, whose data and augmentation are shown");
   app.add_option("--side", command.side, "of pictures as samples; by default that of most pictures, 256 at most")
       ->check(CLI::Range(1, 4096));
   add_assignments(app, command.assignments);

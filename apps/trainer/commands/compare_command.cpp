@@ -12,8 +12,8 @@
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/run_curves.h"
-#include "nixie/apps/trainer/report/style.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/core/base/fields.h"
@@ -155,12 +155,9 @@ std::string page(const std::vector<Run>& runs, const std::vector<std::string>& d
     charts += chart_html(chart);
   }
   for (const std::string& line : differences) list += html_text(line) + "\n";
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0} runs</title>\n"
-      "<style>{1}</style>\n</head>\n<body>\n<h1>{0} runs</h1>\n<div class=\"charts\">\n{2}</div>\n"
-      "<h2>Differences</h2>\n<pre>{3}</pre>\n</body>\n</html>\n",
-      runs.size(), kPageStyle, charts, list);
+  return html_page(
+      fmt::format("{} runs", runs.size()),
+      fmt::format("<div class=\"charts\">\n{}</div>\n<h2>Differences</h2>\n<pre>{}</pre>\n", charts, list));
 }
 
 }  // namespace

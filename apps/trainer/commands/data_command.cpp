@@ -13,6 +13,8 @@
 #include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/record/run_folder.h"
+#include "nixie/apps/trainer/report/data_page.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/folder.h"
 #include "nixie/core/files/make_folders.h"
@@ -32,6 +34,7 @@ constexpr std::size_t kMostClasses = 40;
 /// The sizes of the training half's pictures, from their headers.
 struct PictureSizes {
   std::vector<std::int64_t> widths = {}, heights = {}, short_sides = {};  ///< each sorted
+  std::int64_t turned = 0;  ///< pictures with an EXIF orientation other than upright
 
   explicit PictureSizes(const fs::path& source) {
     const FolderScan scan = scan_pictures(find_parts(source).train, kAnyTarget);
@@ -39,7 +42,9 @@ struct PictureSizes {
     for (const auto& pictures : scan.pictures)
       for (const Picture& picture : pictures) all.push_back(&picture);
     for (const Picture* each : all) try {
-        const auto [width, height] = image_size(scan.source.read(*each), scan.source.path_of(*each));
+        const std::vector<std::uint8_t> bytes = scan.source.read(*each);
+        const auto [width, height] = image_size(bytes, scan.source.path_of(*each));
+        turned += is_turned(bytes) ? 1 : 0;
         widths.push_back(width), heights.push_back(height), short_sides.push_back(std::min(width, height));
       } catch (const Error& error) {
         if (error.fault() != Fault::data) throw;  // damaged pictures are named elsewhere
@@ -50,8 +55,12 @@ struct PictureSizes {
   std::int64_t side() const { return short_sides.empty() ? 1 : std::min<std::int64_t>(256, short_sides[middle()]); }
   std::string text() const {
     if (widths.empty()) return {};
-    return fmt::format("pictures: {} x {} to {} x {} pixels, in the middle {} x {}\n", widths.front(), heights.front(),
-                       widths.back(), heights.back(), widths[middle()], heights[middle()]);
+    std::string text = fmt::format("pictures: {} x {} to {} x {} pixels, in the middle {} x {}\n", widths.front(),
+                                   heights.front(), widths.back(), heights.back(), widths[middle()], heights[middle()]);
+    if (turned > 0)
+      text += fmt::format("{} of {} pictures are turned by their EXIF orientation (data.image_folder.upright)\n",
+                          turned, widths.size());
+    return text;
   }
 
  private:
@@ -236,7 +245,10 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
     return false;
   }
   make_folders(command.out, "name another folder");
-  PackedHeader header{.sample_shape = train.sample_shape(), .class_names = train.class_names(), .mean = scan.mean};
+  PackedHeader header{.sample_shape = train.sample_shape(),
+                      .class_names = train.class_names(),
+                      .mean = scan.mean,
+                      .upright = train.preparation().upright};
   for (const double deviation : scan.deviation) header.deviation.push_back(std::max(deviation, 1e-6));  // one colour
   for (const std::string& note : splits.notes) tell("{}\n", note);
   const auto first = write_packed(of_train, train, header, "the training half"),
@@ -247,9 +259,33 @@ bool pack(const DataCommand& command, const AnyDataset& data, const Splits& spli
   return true;
 }
 
+/// The configuration whose data are shown: the file's with this source, else what the source needs.
+TrainConfig shown_config(const DataCommand& command) {
+  check(command.config.empty() || command.side == 0, "--config says the size of samples; leave --side out");
+  if (!command.config.empty())
+    return load_config(command.config, with_data(command.config, command.source, command.assignments));
+  TrainConfig config;
+  config.data = dataset_of(command);
+  return config;
+}
+
+bool show(const DataCommand& command) {
+  const fs::path page = command.out.empty() ? "data.html" : command.out;
+  check(page.extension() == ".html", page.string(), " does not end in .html; name a page behind the source");
+  check_output(page, FilesInUse({command.config, command.source}), "name another page");
+  const TrainConfig config = shown_config(command);
+  const Splits splits = config.data.open();
+  write_text(page, data_page_html({command.source.string(), config.data.kind(), splits, config.seed}));
+  tell("{}: written; open it in a browser\n", page);
+  return true;
+}
+
 }  // namespace
 
 bool run_data(const DataCommand& command) {
+  check(command.config.empty() || command.action == "show", "--config is for data show; leave it out of data ",
+        command.action);
+  if (command.action == "show") return show(command);
   const AnyDataset data = dataset_of(command);
   const Splits splits = data.open();
   if (command.action == "inspect") return inspect(data, splits);

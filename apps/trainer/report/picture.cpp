@@ -23,15 +23,15 @@ std::vector<std::uint8_t> stretched(std::span<const float> numbers) {
 }
 
 /// Planar pixels as bytes.
-std::vector<std::uint8_t> planar_bytes(const Dataset& dataset, std::int64_t index) {
+std::vector<std::uint8_t> planar_bytes(const Dataset& dataset, std::int64_t index, const AugmentKey& key) {
   const auto size = static_cast<std::size_t>(dataset.sample_shape().size());
   std::vector<std::uint8_t> bytes(size);
   if (dataset.bytes()) {
-    dataset.bytes()->load_bytes(index, {}, bytes);
+    dataset.bytes()->load_bytes(index, key, bytes);
     return bytes;
   }
   std::vector<float> pixels(size);
-  dataset.load(index, {}, pixels);
+  dataset.load(index, key, pixels);
   return stretched(pixels);
 }
 
@@ -78,8 +78,26 @@ std::array<std::uint8_t, 3> colour_of(std::int32_t class_number) {
 
 }  // namespace
 
-PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side) {
-  return scaled_down(planar_bytes(dataset, index), dataset.sample_shape(), side);
+PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side, const AugmentKey& key) {
+  return scaled_down(planar_bytes(dataset, index, key), dataset.sample_shape(), side);
+}
+
+PagePicture overlaid(const PagePicture& sample, std::span<const std::int32_t> classes, const Shape& shape) {
+  PagePicture picture{.channels = 3, .height = sample.height, .width = sample.width};
+  picture.bytes.resize(static_cast<std::size_t>(3 * sample.height * sample.width));
+  for (std::int64_t y = 0; y < picture.height; ++y)
+    for (std::int64_t x = 0; x < picture.width; ++x) {
+      const std::int64_t row = y * shape[0] / picture.height, column = x * shape[1] / picture.width;
+      const std::int32_t label = classes[static_cast<std::size_t>(row * shape[1] + column)];
+      const auto colour = colour_of(label);
+      for (std::int64_t c = 0; c < 3; ++c) {
+        const int own =
+            sample.bytes[static_cast<std::size_t>((y * sample.width + x) * sample.channels + c % sample.channels)];
+        picture.at(y, x, c) =
+            static_cast<std::uint8_t>(label == 0 ? own : (own + colour[static_cast<std::size_t>(c)]) / 2);
+      }
+    }
+  return picture;
 }
 
 PagePicture picture_of(std::span<const float> numbers, const Shape& shape, std::int64_t side) {

@@ -25,9 +25,11 @@ PagePicture picture_of(std::span<const float> numbers, const Shape& shape, std::
 /// The classes of the pixels [H, W] in colours, class 0 dark, the longer side at most `side`.
 PagePicture picture_of(std::span<const std::int32_t> classes, const Shape& shape, std::int64_t side);
 
-/// A sample as evaluation sees it, its longer side at most `side`. Samples that are no bytes are stretched to 0 to 255;
-/// of other than 3 channels the first is shown.
-PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side);
+/// A sample as it is loaded for the key, by default as evaluation sees it, its longer side at most `side`. Samples that
+/// are no bytes are stretched to 0 to 255; of other than 3 channels the first is shown.
+PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side, const AugmentKey& key = {});
+/// The picture of a sample, with the classes of its pixels [H, W] over it but for class 0.
+PagePicture overlaid(const PagePicture& sample, std::span<const std::int32_t> classes, const Shape& shape);
 
 /// The first `count` of [K, C, R, S] numbers, each stretched about 0, which is grey. C is 1 or 3.
 std::vector<PagePicture> weight_pictures(const std::vector<float>& values, const Shape& shape, std::int64_t count);

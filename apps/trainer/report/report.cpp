@@ -14,9 +14,9 @@
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/report/net_graph.h"
+#include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/report/run_curves.h"
-#include "nixie/apps/trainer/report/style.h"
 #include "nixie/apps/trainer/report/worst_samples.h"
 
 namespace nixie {
@@ -218,21 +218,17 @@ std::string state_text(const ReportFacts& facts) {
 
 std::string report_html(const ReportFacts& facts) {
   const RunCurves curves = read_curves(facts.run);
-  const std::string name = html_text(facts.run.path().lexically_normal().string());
-  return fmt::format(
-             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-             "<meta name=\"viewport\" content=\"width=device-width, "
-             "initial-scale=1\">\n{}<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n"
-             "<h1>{}</h1>\n<p>{}</p>\n",
-             facts.is_done ? "" : "<meta http-equiv=\"refresh\" content=\"30\">\n", name, kPageStyle, name,
-             state_text(facts)) +
-         tiles(facts, curves) + charts(curves) + section("Confusion", confusion(facts)) +
-         section("Worst mistakes", mistakes(facts)) + section("Worst samples", worst_samples_html(facts)) +
-         section("First layer", filters(facts)) + section("Net", net_graph(facts.config.model, batch_shape(facts))) +
-         section("Layers", layers(facts)) + section("Time by layer", preformatted(facts.layer_times)) +
-         section("Weights", weights(facts)) + section("Gradients of one batch", histograms(facts.gradients)) +
-         section("Machine, model and data", preformatted(facts.summary)) +
-         section("Configuration", preformatted(config_text(facts.config))) + "</body>\n</html>\n";
+  const std::string body =
+      "<p>" + state_text(facts) + "</p>\n" + tiles(facts, curves) + charts(curves) +
+      section("Confusion", confusion(facts)) + section("Worst mistakes", mistakes(facts)) +
+      section("Worst samples", worst_samples_html(facts)) + section("First layer", filters(facts)) +
+      section("Net", net_graph(facts.config.model, batch_shape(facts))) + section("Layers", layers(facts)) +
+      section("Time by layer", preformatted(facts.layer_times)) + section("Weights", weights(facts)) +
+      section("Gradients of one batch", histograms(facts.gradients)) +
+      section("Machine, model and data", preformatted(facts.summary)) +
+      section("Configuration", preformatted(config_text(facts.config)));
+  return html_page(facts.run.path().lexically_normal().string(), body,
+                   facts.is_done ? "" : "<meta http-equiv=\"refresh\" content=\"30\">\n");
 }
 
 }  // namespace nixie

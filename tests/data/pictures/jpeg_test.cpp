@@ -49,6 +49,30 @@ Bytes with_adobe(const Bytes& file, std::uint8_t transform) {
   return with(file, 2, Bytes{0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, transform}, kJfifBytes);
 }
 
+/// By turbojpeg, whose pixels are those of earlier runs.
+Bytes by_turbojpeg(const Bytes& file, int denominator) {
+  const tjhandle jpeg = tjInitDecompress();
+  int width = 0, height = 0, subsampling = 0, colours = 0;
+  EXPECT_EQ(tjDecompressHeader3(jpeg, file.data(), file.size(), &width, &height, &subsampling, &colours), 0);
+  const tjscalingfactor scale{1, denominator};
+  width = TJSCALED(width, scale), height = TJSCALED(height, scale);
+  Bytes rgb(static_cast<std::size_t>(3 * width * height));
+  EXPECT_EQ(tjDecompress2(jpeg, file.data(), file.size(), rgb.data(), width, 0, height, TJPF_RGB, 0), 0);
+  tjDestroy(jpeg);
+  return rgb;
+}
+
+TEST(Jpeg, PixelsAreThoseOfTurbojpeg) {
+  const Image image = picture(333, 219);
+  for (const int subsampling : {TJSAMP_444, TJSAMP_422, TJSAMP_420, TJSAMP_440, TJSAMP_411, TJSAMP_GRAY})
+    for (const int flags : {0, TJFLAG_PROGRESSIVE})
+      for (const int denominator : {1, 2, 4, 8}) {
+        const Bytes file = jpeg(image, subsampling, flags);
+        EXPECT_EQ(decode_image(file, "a.jpg", {.least_side = 219 / denominator}).rgb, by_turbojpeg(file, denominator))
+            << subsampling << " " << flags << " 1/" << denominator;
+      }
+}
+
 TEST(Jpeg, WarningsThatCostNoPixelAreNoDamage) {
   const Bytes file = jpeg(picture(50, 37), TJSAMP_420);
   const Bytes expected = decode_image(file, "a.jpg").rgb;
