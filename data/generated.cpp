@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "nixie/data/draws.h"
 
@@ -33,7 +34,10 @@ struct Between {
 class GeneratedImages : public Dataset {
  public:
   GeneratedImages(const Generated& options, std::string_view half, std::int64_t size)
-      : options_(options), samples_(random_stream(0, half)), patterns_(random_stream(0, "generated/patterns")) {
+      : options_(options),
+        samples_(random_stream(0, half)),
+        patterns_(random_stream(0, "generated/patterns")),
+        borders_(random_stream(0, std::string(half) + "/borders")) {
     size_ = limited(size, options.limit);
     for (std::int64_t c = 0; c < options.classes; ++c) names_.push_back(fmt::format("class_{}", c));
     for (std::int64_t x = 0; x < options.width; ++x) columns_.emplace_back(x, options.width);
@@ -43,9 +47,46 @@ class GeneratedImages : public Dataset {
   Shape sample_shape() const override { return {options_.channels, options_.height, options_.width}; }
   const std::vector<std::string>& class_names() const override { return names_; }
 
+  SampleTarget target() const override {
+    return options_.masks ? SampleTarget{Dtype::i32, {options_.height, options_.width}} : SampleTarget{};
+  }
+
   std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-    const std::int64_t label = index % options_.classes, width = options_.width;
-    Draws pattern(patterns_, label), draws(samples_, index);
+    Draws draws(samples_, index);
+    const std::int64_t label = index % options_.classes;
+    show(label, draws, pixels);
+    if (!options_.masks) return static_cast<std::int32_t>(label);
+    const Division division = division_of(index);
+    std::vector<float> other(pixels.size());
+    show(division.right, draws, other);
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      if (static_cast<std::int64_t>(i) % options_.width >= division.border) pixels[i] = other[i];
+    return 0;
+  }
+
+  void load_target(std::int64_t index, const AugmentKey&, std::span<std::byte> target) const override {
+    const Division division = division_of(index);
+    std::vector<std::int32_t> mask(static_cast<std::size_t>(options_.height * options_.width));
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      mask[i] = static_cast<std::int32_t>(
+          static_cast<std::int64_t>(i) % options_.width < division.border ? index % options_.classes : division.right);
+    std::memcpy(target.data(), mask.data(), target.size());
+  }
+
+ private:
+  /// The first column of the class on the right, and that class.
+  struct Division {
+    std::int64_t border, right;
+  };
+  Division division_of(std::int64_t index) const {
+    Draws draws(borders_, index);
+    const std::int64_t border = 1 + draws.below(std::max<std::int64_t>(options_.width - 1, 1));
+    return {border, draws.below(options_.classes)};
+  }
+
+  void show(std::int64_t label, Draws& draws, std::span<float> pixels) const {
+    const std::int64_t width = options_.width;
+    Draws pattern(patterns_, label);
     // The enlarged grid has about two thirds of a grid point's deviation.
     const float contrast = 1.35f * draws.uniform(0.7f, 1.3f), noise = options_.noise * std::sqrt(3.0f);
     std::vector<float> wide(static_cast<std::size_t>(kGrid * width));
@@ -62,10 +103,8 @@ class GeneratedImages : public Dataset {
                    noise * hashed(salt + static_cast<std::uint32_t>(x) * 0x9e3779b9u);
       }
     }
-    return static_cast<std::int32_t>(label);
   }
 
- private:
   /// The next grid of the pattern, each of its lines stretched to the image's width.
   void draw_wide_grid(Draws& pattern, float contrast, std::vector<float>& wide) const {
     std::array<float, kGrid> line;
@@ -84,7 +123,7 @@ class GeneratedImages : public Dataset {
   }
 
   Generated options_;
-  std::uint64_t samples_, patterns_;
+  std::uint64_t samples_, patterns_, borders_;
   std::int64_t size_;
   std::vector<std::string> names_;
   std::vector<Between> columns_;

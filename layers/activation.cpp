@@ -70,6 +70,9 @@ Forward Silu::build(const Shape&, Parameters&) const {
 Forward HardSwish::build(const Shape&, Parameters&) const {
   return [](const Tensor& x, Pass&) { return hard_swish_op(x); };
 }
+Forward HardSigmoid::build(const Shape&, Parameters&) const {
+  return [](const Tensor& x, Pass&) { return clip(x + 3, 0.0, 6.0) * (1.0 / 6); };
+}
 Forward Softplus::build(const Shape&, Parameters&) const {
   return [beta = beta](const Tensor& x, Pass&) {
     const Tensor scaled = beta * x, y = softplus(scaled) * (1 / beta);

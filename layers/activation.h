@@ -99,6 +99,13 @@ struct HardSwish {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// min(max(x + 3, 0), 6) / 6.
+struct HardSigmoid {
+  static constexpr const char* name = "hard_sigmoid";
+  static constexpr auto fields() { return field_list(); }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 /// log(1 + e^(beta x)) / beta.
 struct Softplus {
   double beta = 1;

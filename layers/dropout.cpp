@@ -7,6 +7,13 @@ namespace nixie {
 
 namespace {
 
+/// The first `axes` sizes of a shape, and 1 for the others.
+Shape leading(const Shape& in, int axes) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(in.rank()), 1);
+  std::copy(in.begin(), in.begin() + axes, sizes.begin());
+  return Shape(std::move(sizes));
+}
+
 /// `mask_shape` gives the shape of the mask for an input's.
 Forward drop(double rate, const Parameters& parameters, Shape (*mask_shape)(const Shape&)) {
   return [=, purpose = parameters.prefix() + "dropout"](const Tensor& x, Pass& pass) {
@@ -25,12 +32,11 @@ Forward Dropout::build(const Shape&, Parameters& parameters) const {
 
 Forward Dropout2d::build(const Shape& in, Parameters& parameters) const {
   check(in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
-  return drop(rate, parameters, [](const Shape& in) {
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(in.rank()), 1);
-    sizes[0] = in[0];
-    sizes[1] = in[1];
-    return Shape(std::move(sizes));
-  });
+  return drop(rate, parameters, [](const Shape& in) { return leading(in, 2); });
+}
+
+Forward DropPath::build(const Shape&, Parameters& parameters) const {
+  return drop(rate, parameters, [](const Shape& in) { return leading(in, 1); });
 }
 
 }  // namespace nixie

@@ -28,4 +28,15 @@ struct Dropout2d {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// [N, ...]: the same for whole samples, in the branch of a residual block (stochastic depth, Huang et al. 2016).
+struct DropPath {
+  double rate = 0.1;
+
+  static constexpr const char* name = "drop_path";
+  static constexpr auto fields() {
+    return field_list(field("rate", &DropPath::rate, "fraction of samples set to zero", {0, 1}));
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 }  // namespace nixie

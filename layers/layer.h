@@ -20,6 +20,8 @@
 
 namespace nixie {
 
+struct AuxiliaryLoss;  // layers/auxiliary_loss.h
+
 /// The context of a run of a net, besides its input.
 struct Pass {
   bool training = true;    ///< enables dropout; batch norm uses the batch's statistics and updates the running ones
@@ -27,6 +29,8 @@ struct Pass {
   std::uint64_t seed = 0;  ///< seed of all random streams
   /// Called with the result of every layer of a container, in order, with the layer's Scope open; may be empty.
   std::function<void(const Tensor& result)> observe = {};
+  /// Called in training with the output of every auxiliary_loss layer, with the layer's Scope open; may be empty.
+  std::function<void(const Tensor& output, const AuxiliaryLoss& loss)> auxiliary = {};
 };
 
 using Forward = std::function<Tensor(const Tensor& x, Pass& pass)>;
@@ -50,7 +54,12 @@ class AnyLayer {
       : kind_(T::name), text_(text_of(layer)), build_([layer](const Shape& in, Parameters& parameters) -> Forward {
           if constexpr (Options<T>) check_fields(layer);
           return layer.build(in, parameters);
-        }) {}
+        }) {
+    if constexpr (requires(const std::vector<Tensor>& parts) { layer.join(parts); })
+      join_ = [layer](const std::vector<Tensor>& parts) { return layer.join(parts); };
+    if constexpr (requires { layer.shared_layer(); }) shared_ = layer.shared_layer();
+    if constexpr (requires { layer.adds_loss(); }) adds_loss_ = layer.adds_loss();
+  }
 
   /// `conv2d`
   const std::string& kind() const { return kind_; }
@@ -58,6 +67,14 @@ class AnyLayer {
   std::string text() const { return kind_ + ": " + text_; }
   /// Makes the layer's parameters for inputs of this shape. Throws if shape or options do not match.
   Forward build(const Shape& in, Parameters& parameters) const { return build_(in, parameters); }
+
+  using Join = std::function<Tensor(const std::vector<Tensor>&)>;
+  /// The function of a layer that may read several inputs (concat, sum, product); else empty.
+  const Join& join() const { return join_; }
+  /// The layer of the same list that is applied again; "" for all but `shared`.
+  const std::string& shared() const { return shared_; }
+  /// Whether it has an effect in training besides its result: auxiliary_loss, and lists that contain one.
+  bool adds_loss() const { return adds_loss_; }
 
  private:
   template <class T>
@@ -70,6 +87,9 @@ class AnyLayer {
 
   std::string kind_, text_;
   std::function<Forward(const Shape&, Parameters&)> build_;
+  Join join_;
+  std::string shared_;
+  bool adds_loss_ = false;
 };
 
 /// Does nothing: the shortcut of a residual block.

@@ -3,19 +3,39 @@
 
 namespace nixie {
 
+namespace {
+
+/// The features' axis of an input of this shape. `features` is their number, or the word where any will do.
+int features_axis(const Shape& shape, const std::optional<int>& axis, const std::string& features) {
+  const auto fits = [&] { return features == "features" || std::to_string(shape[axis.value_or(1)]) == features; };
+  if (!axis) {
+    check(shape.rank() == 2 && fits(), "input is ", shape, ", expected [N, ", features, "]",
+          shape.rank() > 2 ? "; put a flatten in front, or set axis" : "");
+    return 1;
+  }
+  const int found = shape.normal_axis(*axis);
+  check(found > 0, "axis ", *axis, " of input ", shape, " is that of the samples, expected another");
+  check(fits(), "input is ", shape, ", expected ", features, " along axis ", *axis);
+  return found;
+}
+
+}  // namespace
+
 Forward Linear::build(const Shape& in, Parameters& parameters) const {
-  auto check_rows = [](const Shape& shape, const std::string& features) {
-    check(shape.rank() == 2 && (features == "features" || std::to_string(shape[1]) == features), "input is ", shape,
-          ", expected [N, ", features, "]", shape.rank() > 2 ? "; put a flatten in front" : "");
-  };
-  check_rows(in, "features");
-  const Variable w = parameters.make("weight", {out, in[1]}, init);
+  const std::int64_t features = in[features_axis(in, axis, "features")];
+  const Variable w = parameters.make("weight", {out, features}, init);
   std::optional<Variable> b;
   if (bias) b = parameters.make("bias", {out}, bias_init);
-  return [=, features = std::to_string(in[1])](const Tensor& x, Pass&) {
-    check_rows(x.shape(), features);
-    const Tensor y = matmul(x, w, {.trans_b = true});
-    return b ? y + *b : y;
+  return [=, axis = axis, features = std::to_string(features)](const Tensor& x, Pass&) {
+    const int along = features_axis(x.shape(), axis, features), last = x.rank() - 1;
+    const Tensor rows = along == last ? x : transpose(x, along, last);
+    const Tensor y = matmul(x.rank() == 2 ? rows : reshape(rows, {-1, rows.shape()[last]}), w, {.trans_b = true});
+    const Tensor sum = b ? y + *b : y;
+    if (x.rank() == 2) return sum;
+    std::vector<std::int64_t> sizes = rows.shape().sizes();
+    sizes.back() = w.shape()[0];
+    const Tensor result = reshape(sum, sizes);
+    return along == last ? result : transpose(result, along, last);
   };
 }
 

@@ -5,16 +5,20 @@
 
 namespace nixie {
 
-/// [N, in] -> [N, out]: x weight' + bias, with weight [out, in] and bias [out].
+/// [N, in] -> [N, out]: x weight' + bias, with weight [out, in] and bias [out]. With `axis` the input has any rank, and
+/// the product is along that axis, other than that of N: [N, T, in] -> [N, T, out] for -1.
 struct Linear {
   int out = 0;
   bool bias = true;
+  std::optional<int> axis = {};
   Init init = Init::kaiming();
   Init bias_init = Init::zeros();
 
   static constexpr const char* name = "linear";
   static constexpr auto fields() {
     return field_list(field("out", &Linear::out, "number of outputs", {1}), field("bias", &Linear::bias, "adds a bias"),
+                      field("axis", &Linear::axis,
+                            "axis of the features, -1 = the last, others are kept; null: the input is [N, features]"),
                       field("init", &Linear::init, "initial weights"),
                       field("bias_init", &Linear::bias_init, "initial biases"));
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/layers/logits.h"
 
 namespace nixie {
 namespace {
@@ -104,6 +105,7 @@ void check_class_weights(const std::vector<double>& numbers, std::int64_t classe
 }  // namespace
 
 Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check_logits(output, output_function);
   const bool is_soft = is_floating(target.dtype()) && output.rank() >= 2 && target.shape() == output.shape();
   check(!is_soft || !ignore_index, "ignore_index is a label, the targets are probabilities ", target.shape(),
         "; set it to null");
@@ -139,6 +141,7 @@ Tensor CrossEntropy::operator()(const Tensor& output, const Tensor& target, cons
 }
 
 Tensor BinaryCrossEntropy::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check_logits(output, output_function);
   return weighted_mean(softplus(output) - full_target(output, target) * output, weights);
 }
 
@@ -193,6 +196,7 @@ const Elementwise focal_op{"focal",
 }  // namespace
 
 Tensor Focal::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check_logits(output, output_function);
   const Tensor shifted = less_largest(output, {1});
   const Tensor of_label = sum(where(label_mask(output, target), shifted, 0.0), {1});
   const Tensor log_p = of_label - log(sum(exp(shifted), {1}));
@@ -210,6 +214,7 @@ Tensor distribution(const Tensor& output, const Tensor& target) {
 }  // namespace
 
 Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check_logits(output, output_function);
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
   Tensor p = softmax(output, {1}), t = distribution(output, target), of_samples = weights;
   Axes positions = all_axes(output.shape());
@@ -226,6 +231,7 @@ Tensor Dice::operator()(const Tensor& output, const Tensor& target, const Tensor
 }
 
 Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {
+  check_logits(output, output_function);
   check(output.rank() >= 2, "output is ", output.shape(), ", expected [N, classes, ...]");
   const Tensor t = distribution(output, target), log_t = log(where(t > 0, t, 1.0));
   // 0 where t is, whatever p is there
@@ -246,6 +252,12 @@ Range LossSum::target_range() const {
     common.high = std::min(common.high, each.loss.target_range().high);
   }
   return common;
+}
+
+std::string LossSum::output_function_of() const {
+  for (const WeightedLoss& each : losses)
+    if (!each.loss.output_function().empty()) return each.loss.output_function();
+  return "";
 }
 
 Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Tensor& weights) const {

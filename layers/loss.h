@@ -29,6 +29,7 @@ struct CrossEntropy {
   std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "cross_entropy";
+  static constexpr const char* output_function = "softmax";
   static constexpr auto fields() {
     return field_list(field("label_smoothing", &CrossEntropy::label_smoothing,
                             "fraction of the target spread over all classes", {0, 1}),
@@ -44,6 +45,7 @@ struct CrossEntropy {
 /// -(t log p + (1 - t) log(1 - p)) with p = sigmoid(output), t in [0, 1]: computed as softplus(x) - t x.
 struct BinaryCrossEntropy {
   static constexpr const char* name = "binary_cross_entropy";
+  static constexpr const char* output_function = "sigmoid";
   static constexpr auto fields() { return field_list(); }
   static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
@@ -107,6 +109,7 @@ struct Focal {
   std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "focal";
+  static constexpr const char* output_function = "softmax";
   static constexpr auto fields() {
     return field_list(field("gamma", &Focal::gamma, "focusing exponent; 0 = the cross entropy", {0}),
                       field("ignore_index", &Focal::ignore_index, "positions with this label are ignored"));
@@ -123,6 +126,7 @@ struct Dice {
   std::optional<int> ignore_index = {};
 
   static constexpr const char* name = "dice";
+  static constexpr const char* output_function = "softmax";
   static constexpr auto fields() {
     return field_list(
         field("smooth", &Dice::smooth, "added to numerator and denominator, so that absent classes cost nothing", {0}),
@@ -136,6 +140,7 @@ struct Dice {
 /// sum of t (log t - log p) over axis 1, with p = softmax(output): the divergence from a target distribution.
 struct KlDivergence {
   static constexpr const char* name = "kl_divergence";
+  static constexpr const char* output_function = "softmax";
   static constexpr auto fields() { return field_list(); }
   static constexpr Range target_range() { return {0, 1}; }
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
@@ -183,6 +188,8 @@ class AnyLoss {
     if constexpr (requires { loss.ignored_label(); }) ignored_label_ = loss.ignored_label();
     if constexpr (requires { loss.target_range(); }) target_range_ = loss.target_range();
     if constexpr (requires { loss.class_weights; }) class_weights_ = loss.class_weights;
+    if constexpr (requires { T::output_function; }) output_function_ = T::output_function;
+    if constexpr (requires { loss.output_function_of(); }) output_function_ = loss.output_function_of();
   }
 
   /// `cross_entropy`
@@ -193,6 +200,8 @@ class AnyLoss {
   const Range& target_range() const { return target_range_; }
   /// The weights of classes by which it divides; empty: labels count alike.
   const std::vector<double>& class_weights() const { return class_weights_; }
+  /// What it applies to the output itself, `softmax` or `sigmoid`; else "".
+  const std::string& output_function() const { return output_function_; }
   /// `cross_entropy: {label_smoothing: 0}`
   std::string text() const { return kind_ + ": " + text_; }
   /// Throws if shapes or types do not match, with the loss's name in front.
@@ -202,7 +211,7 @@ class AnyLoss {
   }
 
  private:
-  std::string kind_, text_;
+  std::string kind_, text_, output_function_;
   std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> call_;
   std::optional<int> ignored_label_;
   Range target_range_;
@@ -233,6 +242,8 @@ struct LossSum {
   std::optional<int> ignored_label() const;
   /// What all of them take.
   Range target_range() const;
+  /// That of the first that has one.
+  std::string output_function_of() const;
   Tensor operator()(const Tensor& output, const Tensor& target, const Tensor& weights = {}) const;
 };
 

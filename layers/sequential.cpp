@@ -1,6 +1,8 @@
 // How containers name, build and run their layers.
 #include "nixie/layers/sequential.h"
 
+#include <algorithm>
+
 namespace nixie {
 namespace {
 
@@ -19,7 +21,7 @@ struct Member {
 };
 
 Member build_member(const NamedLayer& layer, std::size_t index, const Shape& in, Parameters& parameters) {
-  Member member{layer.name.value_or(std::to_string(index)), layer.layer.kind(), {}, {}};
+  Member member{name_in_list(layer, index), layer.layer.kind(), {}, {}};
   Scope scope(member.name, member.kind);
   Parameters inner = member.name.empty() ? parameters : parameters.scope(member.name);
   member.forward = layer.layer.build(in, inner);
@@ -28,17 +30,85 @@ Member build_member(const NamedLayer& layer, std::size_t index, const Shape& in,
   return member;
 }
 
-std::vector<Member> build_branches(const std::vector<NamedLayer>& branches, const Shape& in, Parameters& parameters) {
-  check(!branches.empty(), "has no branches");
-  std::vector<Member> members;
-  for (const NamedLayer& branch : branches) members.push_back(build_member(branch, members.size(), in, parameters));
+// A layer of a list: what it reads, as layer_inputs gives it, and how it joins several values.
+struct ListMember {
+  Member member;
+  std::vector<int> reads;
+  AnyLayer::Join join;
+
+  Tensor operator()(const std::vector<Tensor>& values, Pass& pass) const {
+    if (values.size() == 1) return member(values[0], pass);
+    Scope scope(member.name, member.kind);
+    const Tensor y = join(values);
+    if (pass.observe) pass.observe(y);
+    return y;
+  }
+};
+
+ListMember join_member(const NamedLayer& layer, std::size_t index, const std::vector<Shape>& in) {
+  ListMember each{{name_in_list(layer, index), layer.layer.kind(), {}, {}}, {}, layer.layer.join()};
+  const Scope scope(each.member.name, each.member.kind);
+  check(each.join != nullptr, "reads ", in.size(), " inputs, expected one; concat, sum and product join several");
+  Trace trace;
+  std::vector<Tensor> parts;
+  for (const Shape& shape : in) parts.push_back(placeholder(shape));
+  each.member.out = each.join(parts).shape();
+  return each;
+}
+
+ListMember shared_member(const NamedLayer& layer, std::size_t index, const ListMember& original, const Shape& in) {
+  ListMember each = original;
+  each.member.name = name_in_list(layer, index);
+  const Scope scope(each.member.name, each.member.kind);
+  check(each.member.forward != nullptr, "the shared layer joins several inputs and has no parameters; write it again");
+  each.member.out = output_shape(each.member.forward, in);
+  return each;
+}
+
+std::vector<ListMember> build_list(const std::vector<NamedLayer>& layers, const Shape& in, Parameters& parameters) {
+  const std::vector<std::vector<int>> inputs = layer_inputs(layers);
+  std::vector<ListMember> members;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::vector<Shape> shapes;
+    for (const int from : inputs[i])
+      shapes.push_back(from < 0 ? in : members[static_cast<std::size_t>(from)].member.out);
+    if (shapes.size() > 1)
+      members.push_back(join_member(layers[i], i, shapes));
+    else if (!layers[i].layer.shared().empty())
+      members.push_back(shared_member(layers[i], i, members[shared_layer(layers, i)], shapes[0]));
+    else
+      members.push_back({build_member(layers[i], i, shapes[0], parameters), {}, {}});
+    members.back().reads = inputs[i];
+  }
   return members;
+}
+
+std::vector<Member> build_branches(const std::vector<NamedLayer>& branches, const Shape& in, Parameters& parameters) {
+  check(!branches.empty(), "has neither branches nor several inputs");
+  std::vector<Member> members;
+  for (const NamedLayer& branch : branches) {
+    check(branch.input.empty() && branch.layer.shared().empty(), "branch ", name_in_list(branch, members.size()),
+          " reads what its container reads; put layers that read each other in a sequential");
+    members.push_back(build_member(branch, members.size(), in, parameters));
+  }
+  return members;
+}
+
+std::vector<Tensor> results_of(const std::vector<Member>& members, const Tensor& x, Pass& pass) {
+  std::vector<Tensor> results;
+  for (const Member& member : members) results.push_back(member(x, pass));
+  return results;
+}
+
+void check_no_branches(const std::vector<NamedLayer>& branches) {
+  check(branches.empty(), "has branches and several inputs, expected one of the two");
 }
 
 }  // namespace
 
 std::string field_text(const NamedLayer& layer) {
-  return "{" + layer.layer.text() + (layer.name ? ", name: " + field_text(*layer.name) : "") + "}";
+  const std::string name = layer.name ? ", name: " + field_text(*layer.name) : "";
+  return "{" + layer.layer.text() + name + (layer.input.empty() ? "" : ", input: " + field_text(layer.input)) + "}";
 }
 
 Sequential& Sequential::add(NamedLayer layer) {
@@ -46,23 +116,31 @@ Sequential& Sequential::add(NamedLayer layer) {
   return *this;
 }
 
+bool Sequential::adds_loss() const {
+  return std::ranges::any_of(layers, [](const NamedLayer& layer) { return layer.layer.adds_loss(); });
+}
+
 Forward Sequential::build(const Shape& in, Parameters& parameters) const {
-  std::vector<Member> members;
-  for (const NamedLayer& layer : layers)
-    members.push_back(build_member(layer, members.size(), members.empty() ? in : members.back().out, parameters));
-  return [members](const Tensor& x, Pass& pass) {
-    Tensor y = x;
-    for (const Member& member : members) y = member(y, pass);
-    return y;
+  return [members = build_list(layers, in, parameters)](const Tensor& x, Pass& pass) {
+    std::vector<Tensor> results;
+    for (const ListMember& each : members) {
+      std::vector<Tensor> values;
+      for (const int from : each.reads) values.push_back(from < 0 ? x : results[static_cast<std::size_t>(from)]);
+      results.push_back(each(values, pass));
+    }
+    return results.empty() ? x : results.back();
   };
 }
 
 Forward ConcatBranches::build(const Shape& in, Parameters& parameters) const {
   return [members = build_branches(branches, in, parameters), axis = axis](const Tensor& x, Pass& pass) {
-    std::vector<Tensor> parts;
-    for (const Member& member : members) parts.push_back(member(x, pass));
-    return concat(parts, axis);
+    return concat(results_of(members, x, pass), axis);
   };
+}
+
+Tensor ConcatBranches::join(const std::vector<Tensor>& parts) const {
+  check_no_branches(branches);
+  return concat(parts, axis);
 }
 
 Forward SumBranches::build(const Shape& in, Parameters& parameters) const {
@@ -75,6 +153,35 @@ Forward SumBranches::build(const Shape& in, Parameters& parameters) const {
     for (std::size_t i = 1; i < members.size(); ++i) total += members[i](x, pass);
     return total;
   };
+}
+
+Tensor SumBranches::join(const std::vector<Tensor>& parts) const {
+  check_no_branches(branches);
+  Tensor total = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    check(parts[i].shape() == parts[0].shape(), "input ", i, " is ", parts[i].shape(), ", input 0 is ",
+          parts[0].shape());
+    total += parts[i];
+  }
+  return total;
+}
+
+Forward ProductBranches::build(const Shape& in, Parameters& parameters) const {
+  return [members = build_branches(branches, in, parameters)](const Tensor& x, Pass& pass) {
+    return ProductBranches{}.join(results_of(members, x, pass));
+  };
+}
+
+Tensor ProductBranches::join(const std::vector<Tensor>& parts) const {
+  check_no_branches(branches);
+  Tensor product = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i) product *= parts[i];
+  return product;
+}
+
+Forward Shared::build(const Shape&, Parameters&) const {
+  check(!layer.empty(), "layer is \"\", expected the name of an earlier layer of the list");
+  fail(Fault::usage, "is outside a list of layers; only a list knows the layer ", field_text(layer));
 }
 
 }  // namespace nixie

@@ -41,6 +41,58 @@ struct PadSides {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
+/// The positions from `from` to before `to` along an axis; negative ones count from the end. (core's op has the name
+/// Slice.)
+struct SliceRange {
+  int axis = 1, from = 0;
+  std::optional<int> to = {};
+
+  static constexpr const char* name = "slice";
+  static constexpr auto fields() {
+    return field_list(field("axis", &SliceRange::axis, "axis other than that of the samples"),
+                      field("from", &SliceRange::from, "first position; negative: from the end"),
+                      field("to", &SliceRange::to, "position after the last; negative: from the end; null: the end"));
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// Part `part` of `of` equal parts along an axis: [N, C, ...] -> [N, C / of, ...].
+struct Chunk {
+  int part = 0, of = 2, axis = 1;
+
+  static constexpr const char* name = "chunk";
+  static constexpr auto fields() {
+    return field_list(field("part", &Chunk::part, "number of the part, from 0", {0}),
+                      field("of", &Chunk::of, "number of parts", {1}),
+                      field("axis", &Chunk::axis, "axis other than that of the samples"));
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// Axes in another order: [N, C, H, W] -> [N, H, W, C] for 0, 2, 3, 1. (core's op has the name Permute.)
+struct PermuteAxes {
+  std::vector<int> order = {0};
+
+  static constexpr const char* name = "permute";
+  static constexpr auto fields() {
+    return field_list(
+        field("order", &PermuteAxes::order, "for each axis of the result the input's; the first stays 0", {0}));
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
+/// [N, C, spatial...] -> [N, C / factor^k, factor * spatial...] for k spatial axes: neighbouring channels become
+/// neighbouring positions, the last axis fastest (Shi et al. 2016; PyTorch's PixelShuffle).
+struct PixelShuffle {
+  int factor = 2;
+
+  static constexpr const char* name = "pixel_shuffle";
+  static constexpr auto fields() {
+    return field_list(field("factor", &PixelShuffle::factor, "growth of each spatial axis", {1}));
+  }
+  Forward build(const Shape& in, Parameters& parameters) const;
+};
+
 /// [N, C, ...]: channel k of group g becomes channel g of group k (Zhang et al. 2018).
 struct ChannelShuffle {
   int groups = 2;

@@ -8,10 +8,14 @@ namespace nixie {
 namespace {
 
 Tensor repeated(const Tensor& x, const std::vector<int>& factor) {
-  const Shape& shape = x.shape();
-  const std::int64_t n = shape[0], c = shape[1], h = shape[2], w = shape[3];
-  const Tensor apart = reshape(x, {n, c, h, 1, w, 1});
-  return reshape(broadcast_to(apart, {n, c, h, factor[0], w, factor[1]}), {n, c, h * factor[0], w * factor[1]});
+  std::vector<std::int64_t> apart = {x.shape()[0], x.shape()[1]}, repeats = apart, larger = apart;
+  for (std::size_t i = 0; i < factor.size(); ++i) {
+    const std::int64_t size = x.shape()[static_cast<int>(i) + 2];
+    apart.insert(apart.end(), {size, 1});
+    repeats.insert(repeats.end(), {size, factor[i]});
+    larger.push_back(size * factor[i]);
+  }
+  return reshape(broadcast_to(reshape(x, apart), Shape(repeats)), larger);
 }
 
 /// The weights of a pixel in those of the larger line, which it is spread to with the factor as stride.
@@ -38,30 +42,49 @@ Tensor constant(const std::vector<double>& values, const Shape& shape, Dtype dty
   return cast(Array::from(values, shape).to(dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32), dtype);
 }
 
+/// The product of one line of weights for each axis, in the last axis fastest.
+std::vector<double> outer_product(const std::vector<std::vector<double>>& lines) {
+  std::vector<double> product = {1};
+  for (const std::vector<double>& line : lines) {
+    std::vector<double> longer;
+    for (const double weight : product)
+      for (const double next : line) longer.push_back(weight * next);
+    product = std::move(longer);
+  }
+  return product;
+}
+
 /// A transposed convolution, channel by channel, by a filter that is the product of one for each axis.
 Tensor interpolated(const Tensor& x, const std::vector<int>& factor) {
   const Shape& shape = x.shape();
-  const std::vector<double> down = spread(factor[0]), across = spread(factor[1]);
-  const std::int64_t rows = std::ssize(down), columns = std::ssize(across);
-  std::vector<double> weights;
-  for (const double row : down)
-    for (const double column : across) weights.push_back(row * column);
-  const Tensor filter = broadcast_to(constant(weights, {1, 1, rows, columns}, x.dtype()), {shape[1], 1, rows, columns});
+  std::vector<std::vector<double>> lines;
+  std::vector<std::int64_t> one = {1, 1}, each = {shape[1], 1};
   ConvOptions options{.stride = factor, .pad = {}, .groups = static_cast<int>(shape[1])};
-  for (const int f : factor) options.pad.push_back((f - f % 2) / 2);
-  const auto along = [&](int axis, const Shape& sizes) {
-    return constant(ends(shape[axis], factor[static_cast<std::size_t>(axis - 2)]), sizes, x.dtype());
-  };
-  return deconv(x, filter, options) * along(2, {1, 1, factor[0] * shape[2], 1}) *
-         along(3, {1, 1, 1, factor[1] * shape[3]});
+  for (const int f : factor) {
+    lines.push_back(spread(f));
+    one.push_back(std::ssize(lines.back()));
+    each.push_back(std::ssize(lines.back()));
+    options.pad.push_back((f - f % 2) / 2);
+  }
+  const Tensor filter = broadcast_to(constant(outer_product(lines), Shape(one), x.dtype()), Shape(each));
+  Tensor y = deconv(x, filter, options);
+  for (std::size_t i = 0; i < factor.size(); ++i) {
+    const int axis = static_cast<int>(i) + 2;
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
+    sizes[i + 2] = factor[i] * shape[axis];
+    y = y * constant(ends(shape[axis], factor[i]), Shape(sizes), x.dtype());
+  }
+  return y;
 }
 
 }  // namespace
 
 Forward Upsample::build(const Shape& in, Parameters&) const {
-  check_input(in, 2);
-  return [factor = factor.expand(2, "factor"), is_nearest = mode == "nearest"](const Tensor& x, Pass&) {
-    check_input(x.shape(), 2);
+  check(in.rank() >= 3 && in.rank() <= 5, "input is ", in, ", expected [N, C, spatial...]");
+  check(mode != "bilinear" || in.rank() == 4, "mode is bilinear for input ", in, ", expected linear");
+  const int spatial = in.rank() - 2;
+  return [=, factor = factor.expand(spatial, "factor"), is_nearest = mode == "nearest"](const Tensor& x, Pass&) {
+    check_input(x.shape(), spatial);
     return is_nearest ? repeated(x, factor) : interpolated(x, factor);
   };
 }

@@ -159,6 +159,18 @@ void Objective::check_output(const Shape& output, const Shape& input, const Spli
   }
 }
 
+void Objective::check_auxiliary(const Model& model, const Splits& data) const {
+  Trace trace;  // what the layers set is dropped
+  Pass pass{.training = true};
+  pass.auxiliary = [&](const Tensor& output, const AuxiliaryLoss& of) {
+    check_output(Shape(std::vector<std::int64_t>(output.shape().begin() + 1, output.shape().end())),
+                 model.input_shape(), data);
+    check(!of.loss || of.loss->ignored_label() == loss_.ignored_label(),
+          "its loss and the run's ignore different labels; give both the same ignore_index");
+  };
+  model(placeholder(model.batch_shape()), pass);
+}
+
 std::string Objective::label_warning(const Splits& data) const {
   const Dataset& train = *data.train;
   FirstLabels counted(loss_.ignored_label());

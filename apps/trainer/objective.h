@@ -42,6 +42,8 @@ class Objective {
   /// Throws a usage Error where a sample's output (without N) cannot be compared with its target. `input` is the
   /// sample's shape.
   void check_output(const Shape& output, const Shape& input, const Splits& data) const;
+  /// The same for the model's auxiliary outputs, whose losses ignore the same label as the run's.
+  void check_auxiliary(const Model& model, const Splits& data) const;
   /// A warning where no training label counts, all that do are of one class, which any net learns at once, or the
   /// largest label stands apart from the others; "" elsewhere.
   std::string label_warning(const Splits& data) const;

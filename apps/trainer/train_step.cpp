@@ -122,13 +122,21 @@ TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
   Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
+  const auto loss_of = [&](const AnyLoss& loss, const Tensor& output) {
+    const Tensor target = objective_.target(output, images, in["labels"]);
+    return mixing_.is_on() ? Mixing::loss(loss, output, target, in["mixing"]) : loss(output, target);
+  };
+  Tensor others;
+  pass.auxiliary = [&](const Tensor& output, const AuxiliaryLoss& of) {
+    const Tensor loss = of.weight * loss_of(of.loss.value_or(config_.loss), output);
+    others = others.has_value() ? others + loss : loss;
+  };
   const Tensor output = at_key(config_.places, "model", [&] {
     return model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
   });
+  const Tensor own = at_key(config_.places, "loss", [&] { return loss_of(config_.loss, output); });
+  const Tensor loss = others.has_value() ? own + others : own;
   const Tensor target = objective_.target(output, images, in["labels"]);
-  const Tensor loss = at_key(config_.places, "loss", [&] {
-    return mixing_.is_on() ? Mixing::loss(config_.loss, output, target, in["mixing"]) : config_.loss(output, target);
-  });
   Result result{loss, objective_.accuracy_of(output, target), {}, {}, {}};
   if (config_.accumulate == 1) return result;
   const Tensor weights = objective_.loss_weights(target), counts = objective_.weights(target);

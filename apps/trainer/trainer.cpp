@@ -43,6 +43,8 @@ void check_objective(const TrainConfig& config, const Model& model, const Splits
   at_key(config.places, "loss", [&] { objective.check_loss(model.input_shape()); });
   at_key(config.places, config.places.outputs_key(),
          [&] { objective.check_output(model.output_shape(), model.input_shape(), data); });
+  if (config.model.layers().adds_loss())
+    at_key(config.places, "model", [&] { objective.check_auxiliary(model, data); });
   at_key(config.places, "loss", [&] {
     const std::string kind = config.loss.kind();
     const bool could_ignore = config.loss.text().find("ignore_index: ") != std::string::npos;

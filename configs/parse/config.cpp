@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/configs/parse/output_function.h"
 #include "nixie/configs/parse/words/other_words.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/optimizers/loss_scale.h"
@@ -153,6 +154,8 @@ TrainConfig read_config(const Tree& tree) {
   for (const char* key : {"model", "data"}) check_present(tree, key, problems);
   check_word(tree, "precision", config.precision, precision_names(), problems);
   config.places = Places(tree);
+  if (const Tree* model = tree.find("model"))
+    check_output_function(*model, config.loss.kind(), config.loss.output_function(), problems);
   if (const Tree* ema = tree.find("ema"); ema && config.ema <= 1 && static_cast<float>(config.ema) == 1)
     problems.add(ema->place, "ema is ", ema->text,
                  ", with which the average never changes, expected a number below 1 in f32");

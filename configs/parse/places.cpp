@@ -22,6 +22,7 @@ void add_layers(const Tree& layers, const std::string& path, std::map<std::strin
     const std::string inner = joined(path, name ? name->text : std::to_string(i));
     places.emplace(inner, layer.place);
     for (const Tree::Entry& kind : layer.entries) {
+      if (kind.key == "input") continue;  // names
       if (kind.value.is_list()) add_layers(kind.value, inner, places);
       for (const Tree::Entry& field : kind.value.entries)
         if (field.value.is_list()) add_layers(field.value, inner, places);

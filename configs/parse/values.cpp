@@ -1,6 +1,8 @@
 // Reads layers, losses, optimizers and the like from YAML, each by its name in its registry.
 #include "nixie/configs/parse/values.h"
 
+#include <algorithm>
+
 namespace nixie {
 namespace {
 
@@ -69,9 +71,51 @@ void read_value(const Tree& tree, Init& init, Problems& problems) {
   });
 }
 
+namespace {
+
+/// The name of a layer that is read, or a list of them.
+void read_inputs(const Tree& tree, std::vector<std::string>& input, Problems& problems) {
+  Scope scope("input");
+  if (tree.is_scalar())
+    read_value(tree, input.emplace_back(), problems);
+  else if (tree.is_list() && !tree.items.empty())
+    read_value(tree, input, problems);
+  else
+    problems.add_unexpected(tree, "the name of a layer, or a list of names");
+}
+
+/// Names that no layer of the list has; those that come too late are found when the list is built.
+void check_inputs(const Tree& tree, const std::vector<NamedLayer>& layers, Problems& problems) {
+  std::vector<std::string> names = {"input"};
+  for (const NamedLayer& layer : layers)
+    if (layer.name && !layer.name->empty()) names.push_back(*layer.name);
+  const auto check_name = [&](const Tree& place, std::size_t index, const std::string& name) {
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      if (name == name_in_list(layers[i], i)) return;
+    const Scope scope(std::to_string(index));
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      add_unknown(place.place, "input", name, names, problems);
+  };
+  for (std::size_t i = 0; i < layers.size() && i < tree.items.size(); ++i) {
+    const Tree* input = tree.items[i].find("input");
+    for (std::size_t k = 0; input && k < layers[i].input.size(); ++k)
+      check_name(input->is_list() ? input->items[k] : *input, i, layers[i].input[k]);
+    if (const std::string& shared = layers[i].layer.shared(); !shared.empty())
+      check_name(tree.items[i].find(Shared::name) ? *tree.items[i].find(Shared::name) : tree.items[i], i, shared);
+  }
+}
+
+}  // namespace
+
 void read_value(const Tree& tree, NamedLayer& layer, Problems& problems) {
   Tree choice = tree;
-  if (const Tree* name = tree.find("name"); name && tree.entries.size() == 2) {
+  const Tree *name = tree.find("name"), *input = tree.find("input");
+  const bool has_one_kind = tree.entries.size() == 1u + (name ? 1 : 0) + (input ? 1 : 0);
+  if (input && has_one_kind) {
+    read_inputs(*input, layer.input, problems);
+    std::erase_if(choice.entries, [](const Tree::Entry& entry) { return entry.key == "input"; });
+  }
+  if (name && has_one_kind) {
     Scope scope("name");
     layer.name.emplace();
     read_value(*name, *layer.name, problems);
@@ -83,7 +127,10 @@ void read_value(const Tree& tree, NamedLayer& layer, Problems& problems) {
   read_any<AllLayers>(choice, layer.layer, problems);
 }
 
-void read_value(const Tree& tree, Sequential& layers, Problems& problems) { read_value(tree, layers.layers, problems); }
+void read_value(const Tree& tree, Sequential& layers, Problems& problems) {
+  read_value(tree, layers.layers, problems);
+  check_inputs(tree, layers.layers, problems);
+}
 
 void read_value(const Tree& tree, AnyModel& model, Problems& problems) {
   if (!tree.is_list()) return read_any<AllModels>(tree, model, problems);

@@ -1,7 +1,8 @@
 // Readers of initialisers, layers, models, losses, metrics, update rules, schedules and datasets.
 //
 // All are `{name: {fields}}`, or the name alone. A layer may have a second key, the name of its parameters:
-// `{conv2d: {out: 64}, name: conv1}`. A model is one of models/registry.h, or a list of layers.
+// `{conv2d: {out: 64}, name: conv1}`, and a third, the names of the layers that it reads: `input: [left, right]`. A
+// model is one of models/registry.h, or a list of layers.
 #pragma once
 
 #include "nixie/configs/parse/places.h"

@@ -171,6 +171,58 @@ struct MobilenetV2 {
   Sequential layers() const;
 };
 
+/// MobileNet v3 (Howard et al. 2019), large or small, for 3x224x224 images.
+template <bool large>
+struct MobilenetV3 {
+  int classes = 1000;
+  double dropout = 0.2;
+
+  static constexpr const char* name = large ? "mobilenet_v3_large" : "mobilenet_v3_small";
+  static constexpr auto fields() {
+    return field_list(field("classes", &MobilenetV3::classes, "number of outputs", {1}),
+                      field("dropout", &MobilenetV3::dropout, "dropout rate before the last layer", {0, 1}));
+  }
+  Sequential layers() const;
+};
+
+/// EfficientNet-B0 (Tan and Le 2019), for 3x224x224 images.
+struct EfficientnetB0 {
+  int classes = 1000;
+  double dropout = 0.2, drop_path = 0.2;
+
+  static constexpr const char* name = "efficientnet_b0";
+  static constexpr auto fields() {
+    return field_list(
+        field("classes", &EfficientnetB0::classes, "number of outputs", {1}),
+        field("dropout", &EfficientnetB0::dropout, "dropout rate before the last layer", {0, 1}),
+        field("drop_path", &EfficientnetB0::drop_path, "drop rate of branches, reached behind the last block", {0, 1}));
+  }
+  Sequential layers() const;
+};
+
+/// ConvNeXt-T (Liu et al. 2022), for 3x224x224 images.
+struct ConvnextTiny {
+  int classes = 1000;
+  double drop_path = 0.1;
+
+  static constexpr const char* name = "convnext_tiny";
+  static constexpr auto fields() {
+    return field_list(field("classes", &ConvnextTiny::classes, "number of outputs", {1}),
+                      field("drop_path", &ConvnextTiny::drop_path, "drop rate of the last block's branch", {0, 1}));
+  }
+  Sequential layers() const;
+};
+
+/// RegNet of 400 MFLOP (Radosavovic et al. 2020), X or, with squeeze and excitation, Y, for 3x224x224 images.
+template <bool squeezes>
+struct Regnet400 {
+  int classes = 1000;
+
+  static constexpr const char* name = squeezes ? "regnet_y_400mf" : "regnet_x_400mf";
+  static constexpr auto fields() { return field_list(field("classes", &Regnet400::classes, "number of outputs", {1})); }
+  Sequential layers() const;
+};
+
 /// SqueezeNet 1.1 (Iandola et al. 2016), for 3x224x224 images.
 struct Squeezenet {
   int classes = 1000;

@@ -37,7 +37,7 @@ TEST(ConfigLines, OfLayersAreTheirs) {
        "net.yaml:5:11: 0.1 (conv2d): conv: a window"},
       {"model:\n  - sum:\n      branches:\n        - identity\n        - conv2d: {out: 5, kernel: 1}\n",
        "net.yaml:2:5: 0 (sum): branch 1 gives"},
-      {"model:\n  - sum: {branches: []}\n", "net.yaml:2:5: 0 (sum): has no branches"},
+      {"model:\n  - sum: {branches: []}\n", "net.yaml:2:5: 0 (sum): has neither branches nor several inputs"},
       {"model:\n  - group_norm: {groups: 3}\n", "net.yaml:2:5: 0 (group_norm): 1 channels do not split"},
       {"model:\n  - layer_norm: {first: 9}\n", "net.yaml:2:5: 0 (layer_norm): input is"},
       {"model:\n  - upsample: {mode: cubic}\n", "net.yaml:2:22: unknown model.0.upsample.mode \"cubic\""},
@@ -49,7 +49,7 @@ TEST(ConfigLines, OfLayersAreTheirs) {
       {"seed: 1\nmodel: {mlp: {classes: 2}}\n", "net.yaml:2:8: the model has 2 outputs"},
       {"model:\n  - conv2d: {out: 10, kernel: 3}\n", "net.yaml:2:5: the model's output is [10, 26, 26]"},
       // the layer that gives the outputs
-      {"model:\n  - flatten\n  - linear: {out: 32}\n  - relu\n  - linear:\n      out: 5\n  - sigmoid\n",
+      {"model:\n  - flatten\n  - linear: {out: 32}\n  - relu\n  - linear:\n      out: 5\n  - tanh\n",
        "net.yaml:5:5: the model has 5 outputs, the data 10 classes"},
       {"model:\n  - sum:\n      branches:\n        - conv2d: {out: 4, kernel: 1}\n        - conv2d: {out: 4, kernel: "
        "1}\n"

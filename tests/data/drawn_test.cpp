@@ -115,6 +115,35 @@ TEST(Generated, HasNormalStatisticsAndClassesThatCanBeLearnt) {
   EXPECT_NEAR(std::hypot(pattern.deviation, 0.5), found.deviation, 0.02) << "noise is a deviation";
 }
 
+// Without noise each side of the border is the pattern of its class, at one contrast.
+TEST(Generated, MasksNameTheClassOfEachPixel) {
+  const Generated options{.channels = 2, .height = 6, .width = 20, .classes = 3, .noise = 0, .masks = true};
+  const Splits masked = options.open();
+  Generated plain = options;
+  plain.masks = false;
+  const Splits whole = plain.open();
+  EXPECT_EQ(masked.train->target(), (SampleTarget{Dtype::i32, {6, 20}}));
+  const TargetReader read(*masked.train);
+  int divided = 0;
+  for (std::int64_t i = 0; i < 30; ++i) {
+    std::vector<std::int32_t> mask(120);
+    read(i, {}, 0, std::as_writable_bytes(std::span(mask)));
+    const std::vector<float> image = pixels_of(*masked.train, i);
+    std::size_t border = 1;
+    while (border < 20 && mask[border] == mask[0]) ++border;
+    divided += border < 20;
+    EXPECT_EQ(mask[0], i % 3);
+    for (std::size_t at = 0; at < 120; ++at) EXPECT_EQ(mask[at], mask[at % 20]);
+    for (const std::size_t column : {std::size_t{0}, std::size_t{19}}) {
+      const std::vector<float> pattern = pixels_of(*whole.train, mask[column]);  // sample c is of class c
+      const float ratio = image[column] / pattern[column];
+      for (std::size_t row = 0; row < 12; ++row)
+        EXPECT_NEAR(image[row * 20 + column], ratio * pattern[row * 20 + column], 1e-4) << i;
+    }
+  }
+  EXPECT_GT(divided, 10);
+}
+
 TEST(Generated, SmoothOverNeighbours) {
   const auto image = pixels_of(*Generated{.channels = 1, .height = 64, .width = 64, .noise = 0}.open().train, 0);
   for (std::size_t i = 1; i < 64; ++i) EXPECT_LT(std::abs(image[i] - image[i - 1]), 0.8f);

@@ -1,4 +1,4 @@
-// The cases of composite_layers_test.cpp, for the test that no layer goes without one.
+// The cases of composite_layers_test.cpp and named_inputs_test.cpp, for the test that no layer goes without one.
 #pragma once
 
 #include "nixie/tests/layers/layer_check.h"
@@ -6,5 +6,6 @@
 namespace nixie {
 
 std::vector<LayerCase> composite_layer_cases();
+std::vector<LayerCase> named_input_cases();
 
 }  // namespace nixie

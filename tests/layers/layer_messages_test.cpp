@@ -16,7 +16,7 @@ std::string build_error(const AnyLayer& layer, const Shape& in) {
 TEST(Layers, WhatDoesNotFitIsNamedAtBuild) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {build_error(Linear{.out = 3}, {2, 3, 4}),
-       "at (linear): input is [2, 3, 4], expected [N, features]; put a flatten in front"},
+       "at (linear): input is [2, 3, 4], expected [N, features]; put a flatten in front, or set axis"},
       {build_error(Linear{}, {2, 3}), "at (linear): out is 0, expected a number from 1 up"},
       {build_error(Conv2d{.out = 3}, {128, 9216}), "at (conv2d): input is [128, 9216], expected [N, C, H, W]"},
       {build_error(Conv1d{.out = 3}, {1, 2, 3, 4}), "at (conv1d): input is [1, 2, 3, 4], expected [N, C, W]"},
@@ -40,7 +40,7 @@ TEST(Layers, WhatDoesNotFitIsNamedAtBuild) {
       {build_error(Softmax{.axis = 2}, {3, 4}), "at (softmax): axis 2 is out of range for shape [3, 4]"},
       {build_error(SumBranches{{Flatten{}, Identity{}}}, {2, 3, 4}),
        "at (sum): branch 1 gives [2, 3, 4], branch 0 gives [2, 12]"},
-      {build_error(SumBranches{}, {2, 3}), "at (sum): has no branches"},
+      {build_error(SumBranches{}, {2, 3}), "at (sum): has neither branches nor several inputs"},
       {build_error(ReshapeTo{.sizes = {5, -1}}, {2, 3}), "at (reshape): reshape: [2, 3] does not fill [2, 5, -1]"},
   };
   for (const auto& [found, expected] : cases) EXPECT_EQ(found, expected);

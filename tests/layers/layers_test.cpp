@@ -335,9 +335,9 @@ TEST(Layers, Containers) {
 }
 
 TEST(Layers, EveryLayerOfTheRegistryHasACase) {
-  std::set<std::string> seen{Embedding::name};  // below
-  for (const auto& cases :
-       {contraction_cases(), pool_cases(), norm_cases(), simple_cases(), container_cases(), composite_layer_cases()})
+  std::set<std::string> seen{Embedding::name, Shared::name};  // below, and in named_inputs_test.cpp
+  for (const auto& cases : {contraction_cases(), pool_cases(), norm_cases(), simple_cases(), container_cases(),
+                            composite_layer_cases(), named_input_cases()})
     for (const LayerCase& c : cases) seen.insert(c.layer.kind());
   AllLayers::for_each([&]<class T>() { EXPECT_TRUE(seen.count(T::name)) << T::name; });
 }

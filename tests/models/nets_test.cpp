@@ -48,6 +48,12 @@ std::vector<Case> cases() {
       {Densenet121{}, imagenet, 7'978'856},
       {MobilenetV1{}, imagenet, 4'231'976},
       {MobilenetV2{}, imagenet, 3'504'872},
+      {MobilenetV3<true>{}, imagenet, 5'483'032},
+      {MobilenetV3<false>{}, imagenet, 2'542'856},
+      {EfficientnetB0{}, imagenet, 5'288'548},
+      {ConvnextTiny{}, imagenet, 28'589'128},
+      {Regnet400<false>{}, imagenet, 5'495'976},
+      {Regnet400<true>{}, imagenet, 4'344'144},
       {Squeezenet{}, imagenet, 1'235'496},
   };
 }

@@ -1,6 +1,7 @@
 // The zoo beside torchvision: names, shapes and order of every array, parameter counts, and outputs in evaluation for
 // weights and images that both sides draw from the arrays' names. Recorded with PyTorch 2.15 (in f64) and torchvision
-// 0.29; mobilenet_v1, which torchvision lacks, with the nn.Sequential of the same layers.
+// 0.29; mobilenet_v1, which torchvision lacks, with the nn.Sequential of the same layers. ConvNeXt's layer_scale is
+// behind its block here, in front of it there.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -185,6 +186,48 @@ const std::vector<Recorded>& recorded() {
        0x33599fb352b494acu,
        3.35467759,
        {-0.578530983, 0.841323309, -0.932448666, -0.725568969}},
+      {"mobilenet_v3_large",
+       64,
+       5483032,
+       266,
+       0x7defd988980224a6u,
+       67.8145291,
+       {-3.29437718, -1.65251857, -1.10175471, 34.8117777}},
+      {"mobilenet_v3_small",
+       64,
+       2542856,
+       210,
+       0x601e628b2bc85febu,
+       0.753235882,
+       {0.356069535, -0.0757211554, 0.351008315, 0.0411920959}},
+      {"efficientnet_b0",
+       64,
+       5288548,
+       311,
+       0x77a679435641d5beu,
+       0.500311322,
+       {-0.117691986, 0.129340162, -0.116419174, 0.0198903821}},
+      {"convnext_tiny",
+       64,
+       28589128,
+       182,
+       0x36e81773655c68e5u,
+       4.61860982,
+       {1.60838858, -0.178663762, 0.903204596, 0.607132345}},
+      {"regnet_x_400mf",
+       64,
+       5495976,
+       357,
+       0xec7d71baf7ef20b0u,
+       20078.1595,
+       {-5680.61705, -7168.67088, -5664.5223, -9418.95976}},
+      {"regnet_y_400mf",
+       64,
+       4344144,
+       331,
+       0x253d22b9d94797cu,
+       93.5719201,
+       {-26.0431174, -4.04257033, -28.5630624, 15.5494187}},
   };
   return nets;
 }

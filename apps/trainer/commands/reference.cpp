@@ -12,7 +12,8 @@ A configuration is a YAML file with the keys of the first table; `model`, `data`
 loss and the like is written `{name: {keys}}`, or just `name` with all defaults. `trainer config --config FILE` prints a
 configuration with every default, `--set key.path=value` changes a value, and a wrong key or value is reported with its line.
 
-A layer may have a name, which becomes the prefix of its parameters: `{conv2d: {out: 64}, name: conv1}`. Initialisers are
+A layer may have a name, which becomes the prefix of its parameters: `{conv2d: {out: 64}, name: conv1}`, and may read other layers of its
+list than the one before it: `{concat: {}, input: [conv1, conv2]}` ([nets.md](nets.md)). Initialisers are
 `constant: {value}`, `uniform: {low, high}`, `normal: {deviation, mean}`, `glorot: {gain}`, `kaiming: {gain}` and `orthonormal: {scale}`.
 
 Anchors, aliases and merge keys of YAML work, and keys at the top that begin with a dot only hold anchors:

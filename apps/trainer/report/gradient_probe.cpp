@@ -19,8 +19,16 @@ GradientProbe::GradientProbe(Backend& backend, const TrainConfig& config, const 
 Outputs GradientProbe::body(const Inputs& in) const {
   Trace dropped;
   Pass pass{.training = true, .seed = seed_};
-  const Tensor pixels = loader_.dataset().pixels(in["images"]), output = model_(pixels, pass);
-  const Tensor loss = objective_.loss()(output, objective_.target(output, pixels, in["labels"]), in["weights"]);
+  const Tensor pixels = loader_.dataset().pixels(in["images"]);
+  const auto loss_of = [&](const AnyLoss& loss, const Tensor& output) {
+    return loss(output, objective_.target(output, pixels, in["labels"]), in["weights"]);
+  };
+  Tensor others = 0;
+  pass.auxiliary = [&](const Tensor& output, const AuxiliaryLoss& of) {
+    others += of.weight * loss_of(of.loss.value_or(objective_.loss()), output);
+  };
+  const Tensor output = model_(pixels, pass);
+  const Tensor loss = loss_of(objective_.loss(), output) + others;
   Outputs outputs;
   for (const Gradient& gradient : gradients(loss, optimizer_.parameters()))
     outputs.emplace(gradient.parameter.name(), cast(gradient.value, Dtype::f32));

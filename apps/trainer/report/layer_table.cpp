@@ -44,44 +44,98 @@ std::string megas(double flop) { return fmt::format("{:.3f}", flop / 1e6); }
 
 class Walk {
  public:
-  Shape layers(const Tree& list, const std::string& path, Shape shape) {
-    for (std::size_t i = 0; i < list.items.size(); ++i) shape = layer(list.items[i], i, path, shape);
-    return shape;
+  Shape layers(const Tree& list, const std::string& path, const Shape& in) {
+    Problems problems;
+    Sequential read;
+    read_value(list, read, problems);
+    problems.raise();
+    const std::vector<std::vector<int>> inputs = layer_inputs(read.layers);
+    std::vector<Shape> outs;
+    for (std::size_t i = 0; i < read.layers.size(); ++i) {
+      std::vector<Shape> reads;
+      for (const int from : inputs[i]) reads.push_back(from < 0 ? in : outs[static_cast<std::size_t>(from)]);
+      const std::string name = path_of(path, read.layers[i], i);
+      if (read.layers[i].layer.shared().empty())
+        outs.push_back(layer(list.items[i], read.layers[i].layer, name, reads));
+      else
+        outs.push_back(shared(read.layers[i].layer, read.layers[shared_layer(read.layers, i)].layer, name, reads[0]));
+    }
+    return outs.empty() ? in : outs.back();
   }
   std::vector<PlacedLayer> placed() && { return std::move(placed_); }
 
  private:
-  Shape layer(const Tree& tree, std::size_t index, const std::string& path, const Shape& in) {
-    const Tree* given = tree.find("name");
-    const std::string own = given ? given->text : std::to_string(index);
-    const std::string name = path.empty() || own.empty() ? path + own : path + "." + own;
+  static std::string path_of(const std::string& path, const NamedLayer& layer, std::size_t index) {
+    const std::string own = name_in_list(layer, index);
+    return path.empty() || own.empty() ? path + own : path + "." + own;
+  }
+
+  Shape layer(const Tree& tree, const AnyLayer& any, const std::string& name, const std::vector<Shape>& reads) {
     const Tree::Entry& kind = kind_of(tree);
-    if (kind.key == Sequential::name) return layers(kind.value, name, in);
-    Problems problems;
-    NamedLayer named;
-    read_value(tree, named, problems);
-    problems.raise();
+    if (kind.key == Sequential::name) return layers(kind.value, name, reads[0]);
+    if (reads.size() > 1) return joined(any, name, reads);
     Parameters parameters;
-    Scope scope(name, kind.key);
-    const Forward forward = named.layer.build(in, parameters);
-    Trace trace;  // what the layer sets is dropped
-    Pass pass{.training = false};
-    const Tensor result = forward(placeholder(in), pass);
-    const Shape out = result.shape();
+    const Tensor result = result_of(any, name, reads[0], parameters);
     const Tree* branches = kind.value.find("branches");
-    if (branches) layers_side_by_side(*branches, name, in);
+    const bool joins = branches && !branches->items.empty();
+    if (joins) layers_side_by_side(*branches, name, reads[0]);
     placed_.push_back({.name = name,
-                       .layer = named.layer,
-                       .in = in,
+                       .layer = any,
+                       .in = reads[0],
+                       .out = result.shape(),
+                       .parameters = joins ? 0 : parameters.count(),
+                       .flop = joins ? 0 : work_of(Graph{.outputs = {result}}).flop,
+                       .options = joins ? "of the above" : options_text(tree),
+                       .joins = joins});
+    return result.shape();
+  }
+
+  Shape joined(const AnyLayer& any, const std::string& name, const std::vector<Shape>& reads) {
+    const Scope scope(name, any.kind());
+    std::vector<Tensor> parts;
+    for (const Shape& shape : reads) parts.push_back(placeholder(shape));
+    const Shape out = any.join()(parts).shape();
+    placed_.push_back({.name = name,
+                       .layer = any,
+                       .in = reads[0],
                        .out = out,
-                       .parameters = branches ? 0 : parameters.count(),
-                       .flop = branches ? 0 : work_of(Graph{.outputs = {result}}).flop,
-                       .options = branches ? "of the above" : options_text(tree),
-                       .joins = branches != nullptr});
+                       .parameters = 0,
+                       .flop = 0,
+                       .options = fmt::format("of {} inputs", reads.size()),
+                       .joins = true});
     return out;
   }
+
+  /// Another application of a layer, whose parameters count once.
+  Shape shared(const AnyLayer& of, const AnyLayer& original, const std::string& name, const Shape& in) {
+    Parameters parameters;
+    const Tensor result = result_of(original, name, in, parameters);
+    placed_.push_back({.name = name,
+                       .layer = original,
+                       .in = in,
+                       .out = result.shape(),
+                       .parameters = 0,
+                       .flop = work_of(Graph{.outputs = {result}}).flop,
+                       .options = "parameters of " + of.shared(),
+                       .joins = false});
+    return result.shape();
+  }
+
+  static Tensor result_of(const AnyLayer& layer, const std::string& name, const Shape& in, Parameters& parameters) {
+    const Scope scope(name, layer.kind());
+    const Forward forward = layer.build(in, parameters);
+    Trace trace;  // what the layer sets is dropped
+    Pass pass{.training = false};
+    return forward(placeholder(in), pass);
+  }
+
   void layers_side_by_side(const Tree& list, const std::string& path, const Shape& in) {
-    for (std::size_t i = 0; i < list.items.size(); ++i) layer(list.items[i], i, path, in);
+    Problems problems;
+    std::vector<NamedLayer> branches;
+    read_value(list, branches, problems);
+    problems.raise();
+    for (std::size_t i = 0; i < branches.size(); ++i)
+      layer(list.items[i], branches[i].layer, path_of(path, branches[i], i), {in});
   }
 
   std::vector<PlacedLayer> placed_;

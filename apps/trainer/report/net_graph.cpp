@@ -36,12 +36,21 @@ Block box(const std::string& title, const std::string& shape, bool joins) {
               joins ? "join" : "box", kBoxWidth, kBoxHeight, kBoxWidth / 2, html_text(title), kBoxWidth / 2, shape)};
 }
 
-Block below_each_other(const std::vector<Block>& parts) {
+/// The names of what a part reads, above it in place of a line from the part before it.
+Block label(const std::string& text) {
+  constexpr double kHeight = 14;
+  return {kBoxWidth, kHeight,
+          fmt::format("<text class=\"middle small\" x=\"{:.0f}\" y=\"11\">{}</text>", kBoxWidth / 2, html_text(text))};
+}
+
+/// A line joins each part to the one before it, but for those that do not follow it.
+Block below_each_other(const std::vector<Block>& parts, const std::vector<bool>& follows = {}) {
   Block all;
   for (const Block& part : parts) all.width = std::max(all.width, part.width);
-  for (const Block& part : parts) {
-    if (all.height > 0) {
-      all.svg += line(all.width / 2, all.height, all.width / 2, all.height + kGap);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Block& part = parts[i];
+    if (i > 0) {
+      if (follows.empty() || follows[i]) all.svg += line(all.width / 2, all.height, all.width / 2, all.height + kGap);
       all.height += kGap;
     }
     all.svg += moved(part, (all.width - part.width) / 2, all.height);
@@ -79,11 +88,23 @@ class Drawing {
 
   Block layers(const Tree& list, const std::string& path) const {
     std::vector<Block> parts;
-    for (std::size_t i = 0; i < list.items.size(); ++i) parts.push_back(layer(list.items[i], i, path));
-    return below_each_other(parts);
+    std::vector<bool> follows;
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      const Block block = layer(list.items[i], i, path);
+      const Tree* input = list.items[i].find("input");
+      parts.push_back(input ? below_each_other({label("reads " + names(*input)), block}) : block);
+      follows.push_back(!input);
+    }
+    return below_each_other(parts, follows);
   }
 
  private:
+  static std::string names(const Tree& input) {
+    std::string all = input.text;
+    for (const Tree& item : input.items) all += (all.empty() ? "" : ", ") + item.text;
+    return all;
+  }
+
   Block layer(const Tree& tree, std::size_t index, const std::string& path) const {
     const Tree* given = tree.find("name");
     const std::string own = given ? given->text : std::to_string(index);
@@ -93,7 +114,7 @@ class Drawing {
     const auto row = rows_.find(name);
     const std::string shape = row == rows_.end() ? "" : row->second.shape;
     const Tree* branches = kind.value.find("branches");
-    if (!branches) return box(fmt::format("{} {}", name, kind.key), shape, false);
+    if (!branches || branches->items.empty()) return box(fmt::format("{} {}", name, kind.key), shape, false);
     std::vector<Block> parts;
     for (std::size_t i = 0; i < branches->items.size(); ++i) parts.push_back(layer(branches->items[i], i, name));
     return below_each_other({beside_each_other(parts), box(kind.key, shape, true)});
