@@ -16,7 +16,6 @@
 namespace nixie {
 namespace {
 
-
 TEST(NullBackend, PlansOfAnySizeRunNothing) {
   int seen = 0;
   const auto backend = make_null_backend([&](const Plan& plan) { seen += static_cast<int>(plan.kernels.size()); });
