@@ -1,4 +1,4 @@
-// The limit is asked for when a file is opened, so that it knows what earlier ones took.
+// The memory is asked for each time, so that what earlier files took is known.
 #include "nixie/core/files/unpacking.h"
 
 #include <fmt/format.h>

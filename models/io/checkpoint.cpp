@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/hdf5_reader.h"
@@ -168,8 +169,9 @@ void check_arrays(Reader& file, const std::string& file_name, const std::string&
     else
       file.allow(form);
   }
+  const std::set<std::string> there(names.begin(), names.end());
   for (const auto& [name, form] : expected)
-    if (is_complete && std::find(names.begin(), names.end(), name) == names.end())
+    if (is_complete && !there.contains(name))
       differences.push_back(fmt::format("{} ({}) is missing", name, text_of(form)));
   if (differences.empty()) return;
   constexpr std::size_t kShown = 4;

@@ -221,7 +221,7 @@ TEST_F(WeightsTest, AreReadFromEveryFileThatHoldsThem) {
     std::string bytes, expected;
   } cases[] = {{"PK\x03\x04 archive", "torch.load(\"x.bin\", map_location=\"cpu\", weights_only=True)"},
                {"\x80\x02 pickle", "torch.load(\"x.bin\""},
-               {"\x89HDF\r\n\x1a\n plain", "is damaged"},
+               {"\x89HDF\r\n\x1a\n plain", " reads, or damaged (bad superblock version number)"},
                {"", "x.bin: is empty; name another file"},
                {"some other file, a text", "neither a nixie checkpoint nor a safetensors file"}};
   for (const auto& each : cases) {
