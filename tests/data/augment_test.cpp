@@ -103,6 +103,18 @@ TEST(Augment, ErasingSetsOneRectangleToTheMean) {
   });
 }
 
+// A byte of 0.7 more is one more, not none.
+TEST(Augment, BytesBecomeTheNearestOfTheChangedPixels) {
+  std::vector<std::uint8_t> bytes(31 * 31);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(7 * i);
+  std::vector<float> pixels(bytes.begin(), bytes.end());
+  Draws draws = draws_of(3), same = draws_of(3);
+  const Augment augment{.rotation = 30, .brightness = 0.4f};
+  change_pixels(augment, 31, 31, {0}, draws, std::span<std::uint8_t>(bytes));
+  change_pixels(augment, 31, 31, {0}, same, std::span<float>(pixels));
+  for (std::size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(bytes[i], std::nearbyint(pixels[i])) << i;
+}
+
 // A line turned about the centre stays a line through the centre.
 TEST(Augment, RotationTurnsAboutTheCentre) {
   double most = 0;
