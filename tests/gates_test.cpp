@@ -51,12 +51,12 @@ const Gate kGates[] = {
       // descriptors, opened without waiting or for what was found to be a regular file
       "data/files/input_file.cpp", "data/files/packed_file.cpp", "data/files/tar_file.cpp",
       "models/io/checkpoint_block.cpp", "models/io/safetensors.cpp",
-      "core/files/folder.cpp",       // folders
+      "core/files/folder.cpp",  // folders
       // temporaries and marks, to see whether they are locked
       "models/io/durable_file.cpp", "apps/trainer/program/trial_folder.cpp",
       // caches and tables of the backend
       "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",
-      "apps/trainer/signals.cpp",  // /dev/null in the place of closed descriptors
+      "apps/trainer/program/signals.cpp",  // /dev/null in the place of closed descriptors
       // what the system says of itself
       "backends/cpu/host/memory.cpp", "apps/trainer/watchdog.cpp", "apps/trainer/commands/doctor_command.cpp",
       "apps/benchmark/report/facts.cpp", "apps/trainer/program/subprocess.cpp",

@@ -21,7 +21,7 @@
 #include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 

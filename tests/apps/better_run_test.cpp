@@ -1,5 +1,5 @@
 // Which run a command hints at that takes the newest one.
-#include "nixie/apps/trainer/commands/better_run.h"
+#include "nixie/apps/trainer/record/better_run.h"
 
 #include <gmock/gmock.h>
 

@@ -65,9 +65,9 @@ TEST_F(SampleLists, WithoutFilesCountTheSamples) {
     EXPECT_THAT(samples[i], testing::StartsWith(std::to_string(i - 1) + ","));
 
   std::ofstream(path("numbers.csv")) << "1,2.5\n2,3.5\n3,4.5\n4,5.5\n5,6.5\n6,7.5\n";
-  std::ofstream(path("numbers.yaml")) << "model: [flatten, {linear: {out: 1}}]\nsteps: 2\nbackend: cpu\nloss: mse\n"
-                                      << "data: {arrays: {path: \"" << path("numbers.csv")
-                                      << "\", batch: 2, holdout: 0.4}}\n";
+  std::ofstream(path("numbers.yaml"))
+      << "model: [flatten, {linear: {out: 1}}]\nsteps: 2\nbackend: cpu\nloss: mean_squared\n"
+      << "data: {arrays: {path: \"" << path("numbers.csv") << "\", batch: 2, holdout: 0.4}}\n";
   ASSERT_EQ(trainer("--config " + path("numbers.yaml") + " --run " + path("numbers")).code, 0);
   const Ran refused = trainer("eval --csv --run " + path("numbers"));
   EXPECT_EQ(refused.code, 2);

@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {

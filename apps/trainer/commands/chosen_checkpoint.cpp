@@ -1,8 +1,8 @@
 // The best checkpoint goes before the last.
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 
-#include "nixie/apps/trainer/commands/better_run.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/apps/trainer/record/better_run.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie {

@@ -1,7 +1,7 @@
 // Errors are dropped.
 #include "nixie/apps/trainer/profile/compile_ahead.h"
 
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/core/base/threads.h"
 
 namespace nixie {

@@ -9,9 +9,9 @@
 #include <csignal>
 #include <optional>
 
+#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/apps/trainer/program/subprocess.h"
 #include "nixie/apps/trainer/program/trial_folder.h"
-#include "nixie/apps/trainer/signals.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/cpu/host/memory.h"
 #include "nixie/backends/registry.h"

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #endif
 
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/open_to_read.h"
 

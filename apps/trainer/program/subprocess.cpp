@@ -14,7 +14,7 @@
 #include <new>
 #include <optional>
 
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie {

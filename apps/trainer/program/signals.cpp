@@ -1,5 +1,5 @@
 // The handlers set atomic flags and nothing else; the loop asks for them after every step and batch.
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
 
 #include <fcntl.h>
 #include <unistd.h>

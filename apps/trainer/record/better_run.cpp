@@ -1,5 +1,5 @@
 // Scores are those of the tables: to open every checkpoint would read all of its bytes.
-#include "nixie/apps/trainer/commands/better_run.h"
+#include "nixie/apps/trainer/record/better_run.h"
 
 #include <algorithm>
 #include <cmath>
