@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "nixie/core/base/error.h"
-#include "nixie/core/base/init.h"
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/graph/tensor.h"
+#include "nixie/core/state/init.h"
 
 namespace nixie {
 

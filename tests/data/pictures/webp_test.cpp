@@ -73,8 +73,13 @@ TEST(WebP, AlphaIsBlendedAsThatOfPng) {
   const Bytes of_webp = decode_image(lossless_alpha(rgba, 32, 32), "a.webp").rgb,
               of_png = decode_image(png(rgba, 32, 32, PNG_FORMAT_RGBA), "a.png").rgb;
   ASSERT_EQ(of_webp.size(), of_png.size());
-  for (std::size_t i = 0; i < of_webp.size(); ++i)
-    ASSERT_NEAR(of_webp[i], of_png[i], 3) << i;  // libpng rounds between its steps
+  double sum = 0;
+  for (std::size_t i = 0; i < of_webp.size(); ++i) {
+    const int difference = std::abs(of_webp[i] - of_png[i]);
+    ASSERT_LE(difference, 8) << i;  // libpng rounds to 8 linear bits on its way, which shows where it is dark
+    sum += difference;
+  }
+  EXPECT_LT(sum / static_cast<double>(of_webp.size()), 1);
 }
 
 TEST(WebP, IsTurnedUpright) {

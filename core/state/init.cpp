@@ -1,5 +1,5 @@
 // Init: draws parameters from the counter-based streams.
-#include "nixie/core/base/init.h"
+#include "nixie/core/state/init.h"
 
 #include <cmath>
 
