@@ -28,8 +28,8 @@ TEST(Logits, ResultsOfSoftmaxAndSigmoidAreRecognised) {
 TEST(Logits, LossesRefuseThem) {
   const Tensor x = ones({2, 3}), labels = cast(zeros({2}), Dtype::i32), mask = zeros({2, 3});
   const auto message = [](const std::string& loss, const std::string& found, const std::string& function) {
-    return fmt::format("{}: the output is a {}'s, but the loss takes logits and applies {} itself; remove the {}",
-                       loss, found, function, found);
+    return fmt::format("{}: the output is a {}'s, but the loss takes logits and applies {} itself; remove the {}", loss,
+                       found, function, found);
   };
   for (const AnyLoss& loss : {AnyLoss(CrossEntropy{}), AnyLoss(Focal{}), AnyLoss(Dice{}), AnyLoss(KlDivergence{})})
     for (const char* found : {"softmax", "sigmoid"}) {
