@@ -1,4 +1,4 @@
-// Linear and Embedding: their parameters and formulas.
+// Linear, Scale and Embedding: their parameters and formulas.
 #include "nixie/layers/linear.h"
 
 namespace nixie {
@@ -36,6 +36,25 @@ Forward Linear::build(const Shape& in, Parameters& parameters) const {
     sizes.back() = w.shape()[0];
     const Tensor result = reshape(sum, sizes);
     return along == last ? result : transpose(result, along, last);
+  };
+}
+
+Forward Scale::build(const Shape& in, Parameters& parameters) const {
+  const int at = in.normal_axis(axis);
+  check(at > 0, "axis ", axis, " of input ", in, " is that of the samples, expected another");
+  const std::int64_t size = in[at];
+  std::vector<std::int64_t> stored(static_cast<std::size_t>(trailing) + 1, 1);
+  stored[0] = size;
+  const Variable weight = parameters.make(parameter, Shape(stored), init);
+  std::optional<Variable> offset;
+  if (bias) offset = parameters.make("bias", {size}, bias_init);
+  return [=, axis = axis](const Tensor& x, Pass&) {
+    const int along = x.shape().normal_axis(axis);
+    check(x.shape()[along] == size, "input is ", x.shape(), ", expected ", size, " along axis ", axis);
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
+    sizes[static_cast<std::size_t>(along)] = size;
+    const Tensor y = x * reshape(weight, sizes);
+    return offset ? y + reshape(*offset, sizes) : y;
   };
 }
 

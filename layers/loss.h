@@ -260,4 +260,10 @@ Tensor spread_weights(const Tensor& weights, const Tensor& x);
 /// the mean. 0 if all weights are.
 Tensor weighted_mean(const Tensor& x, const Tensor& weights);
 
+/// `softmax` or `sigmoid` if the value is a result of core's function of that name, also seen in another shape, order
+/// or type; else "".
+std::string squashed_by(const Tensor& output);
+/// Throws for an output that is such a result; `function` is the one that the loss applies to its output.
+void check_logits(const Tensor& output, const char* function);
+
 }  // namespace nixie

@@ -11,7 +11,6 @@
 #include "nixie/layers/metric.h"
 #include "nixie/layers/norm.h"
 #include "nixie/layers/pool.h"
-#include "nixie/layers/scale.h"
 #include "nixie/layers/sequential.h"
 #include "nixie/layers/shape_layers.h"
 #include "nixie/layers/squeeze_excite.h"

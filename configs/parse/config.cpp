@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "nixie/configs/parse/output_function.h"
 #include "nixie/configs/parse/words/other_words.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/optimizers/loss_scale.h"
@@ -107,6 +106,33 @@ Model model_of(const TrainConfig& config, const Shape& input, Dtype parameters) 
     const Model model(config.model, input, config.seed, parameters);
     return config.mirror_average ? model.with_mirror_average() : model;
   });
+}
+
+bool is_one_of(const std::string& kind, std::initializer_list<const char*> kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+/// The kind of a layer, `relu` or `{relu: {...}, name: x}`, and its fields, if there are any.
+std::pair<std::string, const Tree*> kind_of(const Tree& layer) {
+  if (layer.is_scalar()) return {layer.text, nullptr};
+  for (const Tree::Entry& entry : layer.entries)
+    if (!is_one_of(entry.key, {"name", "input"})) return {entry.key, &entry.value};
+  return {};
+}
+
+/// Adds a problem at the last layer of a list if it is a softmax or sigmoid, and the loss, which has the kind `loss`,
+/// applies `function` itself ("": none).
+void check_output_function(const Tree& model, const std::string& loss, const std::string& function,
+                           Problems& problems) {
+  if (function.empty()) return;
+  for (std::size_t i = model.items.size(); i-- > 0;) {
+    const auto [kind, fields] = kind_of(model.items[i]);
+    if (kind == Sequential::name && fields) return check_output_function(*fields, loss, function, problems);
+    if (is_one_of(kind, {Softmax::name, Sigmoid::name}))
+      return problems.add(model.items[i].place, "the last layer is ", kind, ", but the loss ", loss,
+                          " takes logits and applies ", function, " itself; remove the layer");
+    if (!is_one_of(kind, {Identity::name, Flatten::name, ReshapeTo::name})) return;
+  }
 }
 
 }  // namespace

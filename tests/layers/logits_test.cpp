@@ -1,6 +1,4 @@
 // Losses that apply softmax or sigmoid themselves refuse an output that has been through one.
-#include "nixie/layers/logits.h"
-
 #include "nixie/layers/loss.h"
 #include "nixie/tests/errors.h"
 #include "nixie/tests/test_backend.h"
