@@ -288,6 +288,7 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   std::map<std::string, std::shared_ptr<Storage>> given;
   for (const auto& [name, value] : inputs) Given(name, value).bind(given);
   std::vector<External> externals;
+  externals.reserve(step.leaves.size() + step.results.size() + step.set_unread.size());
   const auto take_variable = [&](VariableState& variable, bool is_set) {
     const auto storage = is_set ? variable.stored_for_change() : variable.stored();
     externals.push_back({storage, memory_of(variable, *storage, backend_), is_set});

@@ -105,7 +105,8 @@ Storage::Copy::Copy(Backend& backend_, bool reorders, std::shared_ptr<Buffer> me
       buffer(std::move(memory)) {}
 
 bool Storage::Copy::serves(const Backend& other, bool is_reordered_there) const {
-  if (!place.is_shared) return backend == &other && !backend_life.expired();
+  if (backend == &other && !backend_life.expired()) return true;  // the usual case
+  if (!place.is_shared) return false;
   const MemoryPlace there = other.memory_place();
   return there.is_shared && there.device_type == place.device_type && there.device_index == place.device_index &&
          is_reordered == is_reordered_there;
@@ -129,9 +130,9 @@ Array Storage::Copy::download(Dtype dtype, const Shape& shape) const {
 }
 
 const Storage::Copy* Storage::find(const Backend& backend) const {
-  const bool is_reordered = reordered(backend);
-  const auto found = std::ranges::find_if(copies_, [&](const Copy& c) { return c.serves(backend, is_reordered); });
-  return found == copies_.end() ? nullptr : &*found;
+  for (const Copy& copy : copies_)
+    if (copy.serves(backend, reordered(backend))) return &copy;
+  return nullptr;
 }
 
 Array Storage::elements() const {
