@@ -2,7 +2,9 @@
 #include "nixie/core/step.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ostream>
+#include <thread>
 #include <unordered_map>
 
 #include "nixie/core/passes/fuse.h"
@@ -73,6 +75,28 @@ class Results {
   std::vector<Tensor> values_;
   std::vector<std::shared_ptr<Storage>> storage_;
 };
+
+// An external slot of a plan, for one run.
+struct External {
+  std::shared_ptr<Storage> storage;
+  std::shared_ptr<Buffer> buffer;
+  bool changes = false;  // in the run
+};
+
+void run(Executable& executable, Backend& backend, const std::vector<External>& externals,
+         std::span<const double> scalars) {
+  std::vector<Storage::Use> uses;
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  uses.reserve(externals.size());
+  buffers.reserve(externals.size());
+  for (const External& external : externals) {
+    uses.emplace_back(external.storage, external.changes ? Storage::Use::Kind::changes : Storage::Use::Kind::reads);
+    buffers.push_back(external.buffer);
+  }
+  executable.run(buffers, scalars);
+  for (const External& external : externals)
+    if (external.changes) external.storage->backend_wrote(backend, external.buffer);
+}
 
 const Input& input_of(const Tensor& leaf) { return std::get<Input>(leaf.node().op); }
 
@@ -145,8 +169,35 @@ struct Step::Traced {
   std::unique_ptr<Executable> executable;  ///< null until the step is compiled
 };
 
+// The thread that uses a Step.
+struct Step::User {
+  std::atomic<std::thread::id> thread = {};
+
+  // For as long as a call takes.
+  class Call {
+   public:
+    explicit Call(User* user) : user_(user) {
+      check(user_ != nullptr, "the step has no body, or was moved from");
+      std::thread::id found;
+      if (user_->thread.compare_exchange_strong(found, std::this_thread::get_id())) return;
+      check(found != std::this_thread::get_id(), "the body of the step runs the step itself; give it another");
+      fail(Fault::usage, "two threads use a step at a time; give each thread a step of its own");
+    }
+    ~Call() { user_->thread.store({}); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    User* user_;
+  };
+};
+
 Step::Step(Backend& backend, Body body, PrecisionPolicy precision, Fusion fusion)
-    : backend_(backend), body_(std::move(body)), precision_(precision), fusion_(fusion) {}
+    : backend_(backend),
+      body_(std::move(body)),
+      precision_(precision),
+      fusion_(fusion),
+      user_(std::make_unique<User>()) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
@@ -157,9 +208,6 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
   if (found != cache_.end()) return *found->second;
 
   check(body_ != nullptr, "the step has no body, or was moved from");
-  check(!is_tracing_, "the body of the step runs the step itself; give it another");
-  is_tracing_ = true;
-  const std::shared_ptr<void> until_the_end(nullptr, [this](void*) { is_tracing_ = false; });
   Trace trace;
   std::map<std::string, Tensor> symbols;
   for (const auto& [name, value] : inputs) symbols[name] = Given(name, value).symbol();
@@ -206,62 +254,72 @@ Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
   return step;
 }
 
-void Step::store_variables(const std::map<std::string, Tensor>& inputs) {
-  const Graph& graph = traced(inputs).graph;
-  for (const Tensor& leaf : leaves_of(graph))
-    if (const auto& variable = input_of(leaf).variable) memory_of(*variable, backend_);
-  for (const Trace::Set& set : graph.sets) memory_of(*set.variable, backend_);
+void Step::store_variables(const Traced& step) {
+  for (const Tensor& leaf : leaves_of(step.graph))
+    if (const auto& variable = input_of(leaf).variable) memory_of(*variable, *variable->stored(), backend_);
+  for (const Trace::Set& set : step.graph.sets) memory_of(*set.variable, *set.variable->stored(), backend_);
 }
 
-const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) { return traced(inputs).graph; }
-const Plan& Step::plan(const std::map<std::string, Tensor>& inputs) { return compiled(inputs).plan; }
+void Step::store_variables(const std::map<std::string, Tensor>& inputs) {
+  const User::Call call(user_.get());
+  store_variables(traced(inputs));
+}
+
+const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) {
+  const User::Call call(user_.get());
+  return traced(inputs).graph;
+}
+const Plan& Step::plan(const std::map<std::string, Tensor>& inputs) {
+  const User::Call call(user_.get());
+  return compiled(inputs).plan;
+}
 std::vector<std::string> Step::algorithms(const std::map<std::string, Tensor>& inputs) {
+  const User::Call call(user_.get());
   return compiled(inputs).executable->algorithms();
 }
 
 Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
+  const User::Call call(user_.get());
   Traced& step = traced(inputs);
   if (!step.executable) {
-    store_variables(inputs);  // first, so that a plan that does not fit knows what is left for it
+    store_variables(step);  // first, so that a plan that does not fit knows what is left for it
     compile(step);
   }
   std::map<std::string, std::shared_ptr<Storage>> given;
   for (const auto& [name, value] : inputs) Given(name, value).bind(given);
-  std::vector<std::shared_ptr<Buffer>> externals;
-  const auto take = [&](const std::string& name, Dtype dtype, const Shape& shape, auto&& buffer) {
-    externals.push_back(with_memory_for(name, dtype, shape, buffer));
+  std::vector<External> externals;
+  externals.reserve(step.leaves.size() + step.results.size() + step.set_unread.size());
+  const auto take_variable = [&](VariableState& variable, bool is_set) {
+    const auto storage = is_set ? variable.stored_for_change() : variable.stored();
+    externals.push_back({storage, memory_of(variable, *storage, backend_), is_set});
+  };
+  const auto take = [&](const std::string& name, const std::shared_ptr<Storage>& storage, auto&& buffer) {
+    externals.push_back({storage, with_memory_for(name, storage->dtype(), storage->shape(), buffer)});
   };
   for (const auto& [leaf, is_set] : step.leaves) {
     const Input& input = input_of(leaf);
     if (input.variable) {
-      VariableState& variable = *input.variable;
-      // Somebody outside holds the old value: leave it to them.
-      if (is_set && variable.leaf.lock()) {
-        variable.storage = Storage::for_variable(variable.stored()->read().clone());
-        variable.end_reads();
-      }
-      externals.push_back(memory_of(variable, backend_));
+      take_variable(*input.variable, is_set);
     } else if (input.storage) {
-      take("a constant", leaf.dtype(), leaf.shape(), [&] { return input.storage->on(backend_); });
+      take("a constant", input.storage, [&] { return input.storage->on(backend_); });
     } else {
-      take(input.name, leaf.dtype(), leaf.shape(),
-           [&] { return given.at(input.name)->staged(backend_, step.staging[input.name]); });
+      const std::shared_ptr<Storage>& storage = given.at(input.name);
+      take(input.name, storage, [&] { return storage->staged(backend_, step.staging[input.name]); });
     }
   }
-  for (std::size_t i = 0; i < step.results.size(); ++i)
-    take(step.output_names[i], step.results.value(i).dtype(), step.results.value(i).shape(),
-         [&] { return step.results.fresh(i, backend_)->on(backend_); });
-  for (const auto& variable : step.set_unread) externals.push_back(memory_of(*variable, backend_));
-
-  step.executable->run(externals, step.plan.scalars);
-  for (const auto& variable : step.set) variable->storage->backend_wrote();
-  for (const auto& variable : step.set)
-    if (variable->master) variable->made_from = variable->master->stored()->version();
-  Outputs outputs;
   for (std::size_t i = 0; i < step.results.size(); ++i) {
-    step.results.fresh(i, backend_)->backend_wrote();
-    outputs.emplace(step.output_names[i], step.results.tensor(i));
+    const Tensor& value = step.results.value(i);
+    const std::shared_ptr<Storage>& storage = with_memory_for(step.output_names[i], value.dtype(), value.shape(),
+                                                              [&] { return step.results.fresh(i, backend_); });
+    externals.push_back({storage, storage->on(backend_), true});
   }
+  for (const auto& variable : step.set_unread) take_variable(*variable, true);
+
+  run(*step.executable, backend_, externals, step.plan.scalars);
+  for (const auto& variable : step.set)
+    if (variable->master) variable->follow_master();
+  Outputs outputs;
+  for (std::size_t i = 0; i < step.results.size(); ++i) outputs.emplace(step.output_names[i], step.results.tensor(i));
   return outputs;
 }
 
@@ -287,15 +345,21 @@ std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend
     const Graph again = recompute(graph);
     return backend.compile(plan_of(bind_alike(again, graph) ? again : graph, backend));
   });
-  std::vector<std::shared_ptr<Buffer>> externals;
-  const auto take = [&](const char* name, const Tensor& value, auto&& buffer) {
-    externals.push_back(with_memory_for(name, value.dtype(), value.shape(), buffer));
+  std::vector<External> externals;
+  const auto take = [&](const char* name, const Tensor& value, auto&& storage, bool changes) {
+    with_memory_for(name, value.dtype(), value.shape(), [&] {
+      const std::shared_ptr<Storage> taken = storage();
+      externals.push_back({taken, taken->on(backend), changes});
+    });
   };
-  for (const Tensor& leaf : leaves) take("a stored value", leaf, [&] { return input_of(leaf).storage->on(backend); });
+  for (const Tensor& leaf : leaves)
+    take(
+        "a stored value", leaf, [&] { return input_of(leaf).storage; }, false);
   Results results(graph.outputs);
   for (std::size_t i = 0; i < values.size(); ++i)
-    take("a result", values[i], [&] { return results.fresh(i, backend)->on(backend); });
-  executable->run(externals, scalars_of(graph));
+    take(
+        "a result", values[i], [&] { return results.fresh(i, backend); }, true);
+  run(*executable, backend, externals, scalars_of(graph));
   std::vector<Tensor> stored;
   for (std::size_t i = 0; i < values.size(); ++i) stored.push_back(results.tensor(i));
   return stored;

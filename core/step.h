@@ -44,6 +44,8 @@ Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion = Fusion::
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each
 /// combination of input shapes and types, then replayed. C++ numbers in the body are frozen; only Variables change.
+/// One thread at a time may use a Step, else it throws Fault::usage; Steps of several threads may read the same
+/// Variables, each on a backend of its own or all on one.
 class Step {
  public:
   using Body = std::function<Outputs(const Inputs&)>;
@@ -66,15 +68,17 @@ class Step {
 
  private:
   struct Traced;
+  struct User;
   Traced& traced(const std::map<std::string, Tensor>& inputs);
   void compile(Traced& step);
   Traced& compiled(const std::map<std::string, Tensor>& inputs);
+  void store_variables(const Traced& step);
   Backend& backend_;
   Body body_;
   PrecisionPolicy precision_;
   Fusion fusion_;
   std::map<std::string, std::unique_ptr<Traced>> cache_;
-  bool is_tracing_ = false;
+  std::unique_ptr<User> user_;
 };
 
 /// Computes expressions and returns them stored. Expressions of the same structure compile once.

@@ -108,6 +108,22 @@ Checkpoint inference_checkpoint(const TrainedModel& trained) {
   return checkpoint;
 }
 
+namespace {
+
+bool gives_classes_of_pixels(const Model& model) { return model.output_shape().rank() == 3; }
+
+Outputs forward(const Model& model, const AnyLoss& loss, const Inputs& in) {
+  Pass pass{.training = false};
+  const Tensor output = model(in["images"], pass);
+  const bool is_dense = gives_classes_of_pixels(model);
+  return {{"output", is_dense ? argmax(output, {1}, false) : cast(class_scores(output, loss), Dtype::f32)},
+          {"finite", finite_samples(output)}};
+}
+
+}  // namespace
+
+bool Predictor::is_dense() const { return gives_classes_of_pixels(model_); }
+
 Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch)
     : backend_(backend),
       precision_(trained.config.policy()),
@@ -118,19 +134,12 @@ Predictor::Predictor(const TrainedModel& trained, Backend& backend, std::int64_t
       sample_shape_(trained.preparation.sample_shape()),
       batch_(batch),
       step_(
-          backend, [this](const Inputs& in) { return forward(in); }, precision_) {
+          backend, [model = model_, loss = loss_](const Inputs& in) { return forward(model, loss, in); }, precision_) {
   const Shape out = model_.output_shape();
   check(out.rank() == 1 || out.rank() == 3, "the model's output is ", out,
         " for a sample, expected one number per class, or [classes, height, width]");
   for (std::int64_t c = static_cast<std::int64_t>(class_names_.size()); c < out[0]; ++c)
     class_names_.push_back((is_ranked_ ? "" : "output ") + std::to_string(c));
-}
-
-Outputs Predictor::forward(const Inputs& in) const {
-  Pass pass{.training = false};
-  const Tensor output = model_(in["images"], pass);
-  return {{"output", is_dense() ? argmax(output, {1}, false) : cast(class_scores(output, loss_), Dtype::f32)},
-          {"finite", finite_samples(output)}};
 }
 
 void Predictor::fail_non_finite(const Array& images, std::int64_t row, const std::string& name) const {

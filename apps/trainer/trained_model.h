@@ -37,13 +37,15 @@ struct Score {
   double value = 0;  ///< a probability where the loss makes it one, else the output; of a mask the share of its pixels
 };
 
+/// Runs a model. Several may share one TrainedModel and its weights, each used by one thread at a time: on the CPU each
+/// with a backend of its own, on a GPU all with one.
 class Predictor {
  public:
   /// `batch` samples are computed at once.
   Predictor(const TrainedModel& trained, Backend& backend, std::int64_t batch = 1);
 
   /// Whether the model names the class of each pixel.
-  bool is_dense() const { return model_.output_shape().rank() == 3; }
+  bool is_dense() const;
   /// Whether scores are of classes, which are sorted; numbers stay in their order.
   bool is_ranked() const { return is_ranked_; }
   /// For each prepared sample its scores [K], or of a dense model the class of each pixel [H, W], i32. Throws
@@ -56,7 +58,6 @@ class Predictor {
   std::vector<std::vector<Score>> scores(const std::vector<Array>& outputs) const;
 
  private:
-  Outputs forward(const Inputs& in) const;
   [[noreturn]] void fail_non_finite(const Array& images, std::int64_t row, const std::string& name) const;
 
   Backend& backend_;

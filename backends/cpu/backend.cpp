@@ -21,6 +21,7 @@ class CpuBackend final : public Backend {
   void download(Buffer& from, void* to, std::int64_t size_bytes) override {
     if (size_bytes > 0) std::memcpy(to, from.address(), static_cast<std::size_t>(size_bytes));
   }
+  MemoryPlace memory_place() const override { return {.is_shared = true}; }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     return std::make_unique<cpu::CpuExecutable>(plan, shared_);
   }

@@ -26,16 +26,16 @@ class CudaBackend final : public Backend {
   }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
-    device_->use();
+    const auto lock = device_->use();
     device_->staging().copy(from, to.address(), size_bytes, device_->stream());
   }
   void download(Buffer& from, void* to, std::int64_t size_bytes) override {
-    device_->use();
+    const auto lock = device_->use();
     CUDA_CHECK(cudaMemcpyAsync(to, from.address(), at(size_bytes), cudaMemcpyDeviceToHost, device_->stream()));
     CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
   }
   void synchronize() override {
-    device_->use();
+    const auto lock = device_->use();
     CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
   }
   MemoryPlace memory_place() const override {
@@ -48,7 +48,7 @@ class CudaBackend final : public Backend {
 
  private:
   void order(cudaStream_t first, cudaStream_t then) {
-    device_->use();
+    const auto lock = device_->use();
     Event reached;
     CUDA_CHECK(cudaEventCreateWithFlags(reached.out(), cudaEventDisableTiming));
     CUDA_CHECK(cudaEventRecord(reached, first));

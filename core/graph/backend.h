@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ struct Target {
 struct MemoryPlace {
   std::int32_t device_type = 1, device_index = 0;  ///< in DLPack's numbers (core/graph/dlpack.h): the CPU
   std::int64_t alignment = 1;                      ///< alignment in bytes that kernels expect of external memory
+  /// Backends of this place may use each other's buffers: all work on them is done when a call returns.
+  bool is_shared = false;
 };
 
 /// A Plan ready to run.
@@ -63,6 +66,7 @@ class Stopwatch {
   virtual std::vector<double> intervals_ms() = 0;
 };
 
+/// Threads may call the functions of one backend at a time, and run its executables: it does one after the other.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -93,6 +97,7 @@ class Backend {
   std::weak_ptr<const void> life() const { return life_; }
 
  private:
+  std::mutex keeping_;  // guards the two below
   using Kept = std::list<std::pair<std::string, std::shared_ptr<Executable>>>;
   Kept kept_;  // the last used first
   std::unordered_map<std::string_view, Kept::iterator> kept_at_;

@@ -1,7 +1,9 @@
 // Storage: moves elements between host and backend memory.
 #include "nixie/core/graph/storage.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 
 namespace nixie {
 
@@ -33,18 +35,16 @@ Storage::Storage(Array host) : dtype_(host.dtype()), shape_(host.shape()), host_
 Storage::Storage(Dtype dtype, Shape shape, Backend& backend, bool as_variable)
     : Storage(dtype, shape, backend, backend.allocate(shape.size() * size_of(dtype))) {
   of_variable_ = as_variable;
+  copies_.front().is_reordered = reordered(backend);
 }
 
 Storage::Storage(Dtype dtype, Shape shape, Backend& backend, std::shared_ptr<Buffer> buffer)
-    : dtype_(dtype),
-      shape_(std::move(shape)),
-      backend_(&backend),
-      backend_life_(backend.life()),
-      buffer_(std::move(buffer)) {}
+    : dtype_(dtype), shape_(std::move(shape)), copies_{Copy(backend, false, std::move(buffer))} {}
 
-std::shared_ptr<Storage> Storage::for_variable(Array host) {
+std::shared_ptr<Storage> Storage::for_variable(Array host, std::string name) {
   auto storage = std::make_shared<Storage>(std::move(host));
   storage->of_variable_ = true;
+  storage->name_ = std::move(name);
   return storage;
 }
 
@@ -57,52 +57,146 @@ bool Storage::reordered(const Backend& backend) const {
   return of_variable_ && backend.target().channels_last && shape_.channels_last() != shape_.row_major();
 }
 
-void Storage::upload(const Array& array) {
-  const Array elements = reordered(*backend_) ? swapped(array, false) : array;
-  backend_->upload(elements.bytes(), *buffer_, elements.size_bytes());
+std::string Storage::label() const {
+  return name_.empty() ? line_of("a value of ", dtype_, " ", shape_) : line_of(name_, " ", dtype_, " ", shape_);
+}
+
+void Storage::check_may_read() const {
+  check(uses_ >= 0, label(), " is read while another thread changes it; read it before or after that run");
+}
+
+void Storage::check_may_change() const {
+  check(uses_ == 0, label(), " is changed while another thread ", uses_ > 0 ? "reads" : "changes",
+        " it; change it between the runs of other threads, or give each thread a Variable of its own");
+}
+
+Storage::Use::Use(std::shared_ptr<Storage> storage, Kind kind) : storage_(std::move(storage)) {
+  const std::lock_guard lock(storage_->mutex_);
+  if (kind == Kind::changes) {
+    storage_->check_may_change();
+    storage_->uses_ = -1;
+  } else {
+    storage_->check_may_read();
+    ++storage_->uses_;
+  }
+}
+
+Storage::Use::~Use() {
+  if (!storage_) return;  // moved from
+  const std::lock_guard lock(storage_->mutex_);
+  storage_->uses_ = std::max(storage_->uses_ - 1, 0);
+}
+
+bool Storage::is_on_host() const {
+  const std::lock_guard lock(mutex_);
+  return host_.has_value();
+}
+
+std::uint64_t Storage::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
+}
+
+Storage::Copy::Copy(Backend& backend_, bool reorders, std::shared_ptr<Buffer> memory)
+    : backend(&backend_),
+      backend_life(backend_.life()),
+      place(backend_.memory_place()),
+      is_reordered(reorders),
+      buffer(std::move(memory)) {}
+
+bool Storage::Copy::serves(const Backend& other, bool is_reordered_there) const {
+  if (backend == &other && !backend_life.expired()) return true;  // the usual case
+  if (!place.is_shared) return false;
+  const MemoryPlace there = other.memory_place();
+  return there.is_shared && there.device_type == place.device_type && there.device_index == place.device_index &&
+         is_reordered == is_reordered_there;
+}
+
+void Storage::Copy::upload(const Array& array) const {
+  const Array elements = is_reordered ? swapped(array, false) : array;
+  if (!place.is_shared)
+    backend->upload(elements.bytes(), *buffer, elements.size_bytes());
+  else if (elements.size_bytes() > 0)  // the backend may be gone
+    std::memcpy(buffer->address(), elements.bytes(), static_cast<std::size_t>(elements.size_bytes()));
+}
+
+Array Storage::Copy::download(Dtype dtype, const Shape& shape) const {
+  Array array(dtype, shape);
+  if (!place.is_shared)
+    backend->download(*buffer, array.bytes(), array.size_bytes());
+  else if (array.size_bytes() > 0)
+    std::memcpy(array.bytes(), buffer->address(), static_cast<std::size_t>(array.size_bytes()));
+  return is_reordered ? swapped(array, true) : array;
+}
+
+const Storage::Copy* Storage::find(const Backend& backend) const {
+  for (const Copy& copy : copies_)
+    if (copy.serves(backend, reordered(backend))) return &copy;
+  return nullptr;
+}
+
+Array Storage::elements() const {
+  check_may_read();
+  if (!host_) {
+    const auto copy = std::ranges::find_if(copies_, &Copy::is_alive);
+    check(copy != copies_.end(), label(),
+          " is read after the backend that held it; keep the backend as long as its values");
+    host_ = copy->download(dtype_, shape_);
+  }
+  return *host_;
 }
 
 Array Storage::read() const {
-  if (!host_) {
-    check(!backend_life_.expired(), "a value of ", dtype_, " ", shape_,
-          " is read after the backend that held it; keep the backend as long as its values");
-    Array array(dtype_, shape_);
-    backend_->download(*buffer_, array.bytes(), array.size_bytes());
-    host_ = reordered(*backend_) ? swapped(array, true) : std::move(array);
-  }
-  return *host_;
+  const std::lock_guard lock(mutex_);
+  return elements();
 }
 
 void Storage::write(const Array& array) {
   check(array.shape() == shape_ && array.dtype() == dtype_, "storage of ", dtype_, " ", shape_, " is given ",
         array.dtype(), " ", array.shape());
+  const std::lock_guard lock(mutex_);
+  check_may_change();
   version_ = next_version();
-  if (!buffer_ || backend_life_.expired()) {
-    buffer_ = nullptr;
+  std::erase_if(copies_, [](const Copy& copy) { return !copy.is_alive(); });
+  if (copies_.empty()) {
     host_ = array.clone();
     return;
   }
   host_.reset();
-  upload(array);
+  copies_.erase(copies_.begin() + 1, copies_.end());
+  copies_.front().upload(array);
 }
 
 std::shared_ptr<Buffer> Storage::on(Backend& backend) {
-  if (is_on(backend)) return buffer_;
-  const Array array = read();
-  buffer_ = backend.allocate(array.size_bytes());
-  backend_ = &backend;
-  backend_life_ = backend.life();
-  upload(array);
+  const std::lock_guard lock(mutex_);
+  check_may_read();
+  if (const Copy* copy = find(backend)) return copy->buffer;
+  const Array array = elements();
+  const Copy made(backend, reordered(backend), backend.allocate(array.size_bytes()));
+  made.upload(array);
   if (of_variable_) host_.reset();  // large weights would else lie in memory twice
-  return buffer_;
+  std::erase_if(copies_, [](const Copy& copy) { return !copy.is_alive(); });
+  copies_.push_back(made);
+  return made.buffer;
 }
 
 std::shared_ptr<Buffer> Storage::staged(Backend& backend, std::shared_ptr<Storage>& staging) const {
-  if (is_on(backend)) return buffer_;
+  const std::lock_guard lock(mutex_);
+  check_may_read();
+  if (const Copy* copy = find(backend)) return copy->buffer;
   if (!staging) staging = std::make_shared<Storage>(dtype_, shape_, backend, of_variable_);
-  if (staging->staged_version_ != version_) staging->upload(read());
+  const Copy& copy = staging->copies_.front();
+  if (staging->staged_version_ != version_) copy.upload(elements());
   staging->staged_version_ = version_;
-  return staging->buffer_;
+  return copy.buffer;
+}
+
+void Storage::backend_wrote(Backend& backend, const std::shared_ptr<Buffer>& buffer) {
+  const std::lock_guard lock(mutex_);
+  host_.reset();
+  version_ = next_version();
+  std::erase_if(copies_, [&](const Copy& copy) { return copy.buffer != buffer; });
+  if (copies_.empty()) copies_.emplace_back(backend, reordered(backend), buffer);
 }
 
 }  // namespace nixie

@@ -24,6 +24,8 @@ Node::~Node() {
     const Tensor tensor = std::move(last.back());
     last.pop_back();
     if (!tensor.has_value() || tensor.handle().use_count() > 1) continue;
+    // Another thread may have dropped the last other handle just now. To drop one more waits for what it did before.
+    std::shared_ptr<const Node>(tensor.handle()).reset();
     // The node goes with this handle; nodes are made by Tensor::make, none of them const.
     std::vector<Tensor>& below = const_cast<Node&>(tensor.node()).inputs;
     std::move(below.begin(), below.end(), std::back_inserter(last));

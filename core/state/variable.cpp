@@ -28,16 +28,17 @@ std::shared_ptr<const Node> leaf_node(Input input, const VariableState& state) {
 
 }  // namespace
 
-const std::shared_ptr<Storage>& VariableState::stored() try {
+std::shared_ptr<Storage> VariableState::stored_locked() try {
   if (!master) {
     check(storage || init, "variable \"", name, "\" has no value; its state has neither a storage nor an init");
-    if (!storage) storage = Storage::for_variable(init());
-  } else if (const std::uint64_t version = master->stored()->version(); made_from != version) {
-    const Array values = master->stored()->read().to(dtype);
+    if (!storage) storage = Storage::for_variable(init(), name);
+  } else if (const auto source = master->stored(); made_from != source->version()) {
+    const std::uint64_t version = source->version();
+    const Array values = source->read().to(dtype);
     if (storage)
       storage->write(values);
     else
-      storage = Storage::for_variable(values);
+      storage = Storage::for_variable(values, name);
     made_from = version;
   }
   return storage;
@@ -51,13 +52,53 @@ void VariableState::end_reads() {
   leaf.reset();
 }
 
-std::shared_ptr<Buffer> memory_of(VariableState& variable, Backend& backend) try {
-  return variable.stored()->on(backend);
+std::shared_ptr<Storage> VariableState::stored() {
+  const std::lock_guard lock(mutex);
+  return stored_locked();
+}
+
+std::shared_ptr<Storage> VariableState::stored_for_change() {
+  const std::lock_guard lock(mutex);
+  if (leaf.lock()) {
+    storage = Storage::for_variable(stored_locked()->read().clone(), name);
+    end_reads();
+  }
+  return stored_locked();
+}
+
+void VariableState::set(const Array& value) {
+  const std::lock_guard lock(mutex);
+  if (leaf.lock()) {
+    storage = Storage::for_variable(value.clone(), name);
+    end_reads();
+  } else {
+    stored_locked()->write(value);
+  }
+}
+
+std::shared_ptr<const Node> VariableState::read_node() {
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const Node> node = leaf.lock();
+  if (!node) {
+    node = leaf_node(Input{.name = name, .storage = stored_locked()}, *this);
+    leaf = node;
+  }
+  return node;
+}
+
+void VariableState::follow_master() {
+  const std::lock_guard lock(mutex);
+  made_from = master->stored()->version();
+}
+
+std::shared_ptr<Buffer> memory_of(const VariableState& variable, Storage& storage, Backend& backend) try {
+  return storage.on(backend);
 } catch (const Error& error) {
   rethrow_for(variable, error);
 }
 
 std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& master, Dtype dtype) {
+  const std::lock_guard lock(master->mutex);
   std::weak_ptr<VariableState>& known = master->shadows[dtype];
   std::shared_ptr<VariableState> shadow = known.lock();
   if (!shadow) {
@@ -71,13 +112,13 @@ std::shared_ptr<VariableState> shadow_of(const std::shared_ptr<VariableState>& m
   return shadow;
 }
 
-Variable::Variable(std::string name, const Array& value, bool trainable)
-    : state_(std::make_shared<VariableState>(VariableState{.name = std::move(name),
+Variable::Variable(const std::string& name, const Array& value, bool trainable)
+    : state_(std::make_shared<VariableState>(VariableState{.name = name,
                                                            .shape = value.shape(),
                                                            .dtype = value.dtype(),
                                                            .trainable = trainable,
                                                            .init = {},
-                                                           .storage = Storage::for_variable(value.clone()),
+                                                           .storage = Storage::for_variable(value.clone(), name),
                                                            .leaf = {}})) {}
 
 Variable::Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {
@@ -86,13 +127,7 @@ Variable::Variable(std::shared_ptr<VariableState> state) : state_(std::move(stat
 
 Variable::operator Tensor() const {
   if (current_trace) return current_trace->read(state_);
-  // One node for all reads between two sets, so that gradients can be asked for it.
-  std::shared_ptr<const Node> node = state_->leaf.lock();
-  if (!node) {
-    node = leaf_node(Input{.name = state_->name, .storage = state_->stored()}, *state_);
-    state_->leaf = node;
-  }
-  return Tensor(node);
+  return Tensor(state_->read_node());
 }
 
 std::vector<Tensor> Variable::former_values() const {
@@ -104,6 +139,7 @@ std::vector<Tensor> Variable::former_values() const {
   for (const Trace* trace = current_trace ? current_trace->outer_ : nullptr; trace; trace = trace->outer_)
     if (const auto found = trace->values_.find(state_.get()); found != trace->values_.end())
       values.push_back(found->second);
+  const std::lock_guard lock(state_->mutex);
   for (auto leaf = state_->former_leaves.rbegin(); leaf != state_->former_leaves.rend(); ++leaf)
     if (std::shared_ptr<const Node> node = leaf->lock()) values.emplace_back(std::move(node));
   return values;
@@ -123,13 +159,7 @@ void Variable::set(const Tensor& value) const {
       number ? Array::from(std::vector<double>(static_cast<std::size_t>(shape().size()), number->value), shape())
                    .to(dtype())
              : value.array().to(dtype());
-  // Tensors that read the old value keep it: they hold the old storage.
-  if (state_->leaf.lock()) {
-    state_->storage = Storage::for_variable(full.clone());
-    state_->end_reads();
-  } else {
-    state_->stored()->write(full);
-  }
+  state_->set(full);
 }
 
 struct Parameters::Collection {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,14 @@ struct NumberRange {
 /// Of variances and mean squares.
 inline constexpr NumberRange kNotNegative = {.most = std::numeric_limits<double>::infinity()};
 
-/// The state of a Variable, shared by its copies and by the Steps that use it.
+/// A mutex that copies of its owner do not share.
+struct OwnMutex : std::mutex {
+  OwnMutex() = default;
+  OwnMutex(const OwnMutex&) : std::mutex() {}
+};
+
+/// The state of a Variable, shared by its copies and by the Steps that use it. Its functions may be called by several
+/// threads; they guard the storage, the leaf, the shadows and made_from.
 struct VariableState {
   std::string name = {};
   Shape shape = {};
@@ -38,10 +46,23 @@ struct VariableState {
   std::shared_ptr<VariableState> master = {};  ///< of a shadow: the Variable that it copies
   std::uint64_t made_from = 0;                 ///< of a shadow: the master's Storage::version
   std::optional<NumberRange> range = {};       ///< of its elements, if its owner states one
+  OwnMutex mutex = {};
   /// The storage, made on first use; a shadow's is updated first. Throws NoMemoryForVariable.
-  const std::shared_ptr<Storage>& stored();
+  std::shared_ptr<Storage> stored();
+  /// The storage for a new value: another one if Tensors read the old value, which keep it.
+  std::shared_ptr<Storage> stored_for_change();
+  /// Another value, from the host; Tensors that read the old value keep it.
+  void set(const Array& value);
+  /// The node of reads outside a trace: one between two changes, so that gradients can be asked for it.
+  std::shared_ptr<const Node> read_node();
+  /// Of a shadow, after a run wrote both: it is the copy of its master's value.
+  void follow_master();
+
+
+ private:
   /// The next read outside a trace is another node: the value changes.
   void end_reads();
+  std::shared_ptr<Storage> stored_locked();
 };
 
 /// The copy of a Variable in another type that Steps read in its place and write beside it (core/passes/precision.h).
@@ -53,7 +74,7 @@ class Variable {
  public:
   Variable(const Variable&) = default;  // no move, so that a Variable always has its state
   Variable& operator=(const Variable&) = default;
-  Variable(std::string name, const Array& value, bool trainable = true);
+  Variable(const std::string& name, const Array& value, bool trainable = true);
   /// Throws if there is no state.
   explicit Variable(std::shared_ptr<VariableState> state);
 

@@ -17,7 +17,8 @@ class NoMemoryForVariable final : public Error {
   explicit NoMemoryForVariable(std::string line) : Error(Fault::memory, std::move(line)) {}
 };
 
-/// The memory of a Variable's value on a backend. Throws NoMemoryForVariable, as VariableState::stored() does.
-std::shared_ptr<Buffer> memory_of(VariableState& variable, Backend& backend);
+/// The memory of a Variable's value on a backend; the storage is that of stored() or stored_for_change(). Throws
+/// NoMemoryForVariable, as these do.
+std::shared_ptr<Buffer> memory_of(const VariableState& variable, Storage& storage, Backend& backend);
 
 }  // namespace nixie

@@ -1,6 +1,8 @@
 // The trainer's commands after training: eval, predict, export, summary, inspection, and starting from other weights.
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/models/io/checkpoint.h"
@@ -352,6 +354,35 @@ TEST_F(Commands, APredictorIsAFewLines) {
     EXPECT_GE(scores[i][0].value, scores[i][1].value);
   }
   EXPECT_THAT(error_of([&] { predictor({Array(Dtype::f32, {3, 9, 8})}); }), HasSubstr("expected [3, 8, 8]"));
+}
+
+// Each thread has a backend of its own; one const model, whose weights are in memory once.
+TEST_F(Commands, PredictorsOfAPoolShareAModel) {
+  const TrainedModel trained = load_trained(*folder_ / "run/best.h5");
+  std::vector<Array> samples;
+  for (const int colour : {0, 1, 2}) {
+    write_file(*folder_ / "one.png", coloured(colour, 77));
+    samples.push_back(prepare_picture(*folder_ / "one.png", trained.preparation));
+  }
+  std::vector<std::shared_ptr<Backend>> backends;
+  std::vector<Predictor> predictors;  // which moves them
+  for (int thread = 0; thread < 4; ++thread) {
+    backends.push_back(make_cpu_backend(1));
+    predictors.emplace_back(trained, *backends.back());
+  }
+  std::vector<std::vector<Array>> outputs(predictors.size());
+  {
+    std::vector<std::jthread> pool;
+    for (std::size_t t = 0; t < predictors.size(); ++t)
+      pool.emplace_back([&, t] {
+        for (int round = 0; round < 20; ++round) outputs[t] = predictors[t].outputs(samples);
+      });
+  }
+  for (const std::vector<Array>& found : outputs)
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      EXPECT_EQ(found[i].to_vector<float>(), outputs[0][i].to_vector<float>());
+  const auto storage = trained.model.parameters().all()[0].state()->stored();
+  for (const auto& backend : backends) EXPECT_EQ(storage->on(*backend), storage->on(*backends[0]));
 }
 
 }  // namespace

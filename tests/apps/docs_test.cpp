@@ -118,14 +118,20 @@ TEST(Docs, ClassifyAgreesWithPredict) {
   const std::string there = "cd '" + folder.path().string() + "'; ";
   const std::vector<std::string> commands = {
       "trainer --config configs/photos.yaml --data photos --set epochs=1 --set data.image_folder.batch=4 --run run",
-      "trainer export net.h5 --run run", "classify net.h5 photos/3/IMG_0.JPG", "classify net.h5 nothing.jpg"};
-  const int codes[] = {0, 0, 0, 5};
-  std::string output;
+      "trainer export net.h5 --run run",
+      "classify net.h5 photos/3/IMG_0.JPG",
+      "classify net.h5 nothing.jpg",
+      "classify net.h5 photos/*/*.JPG",
+      "classify_in_threads net.h5 photos/*/*.JPG"};
+  const int codes[] = {0, 0, 0, 5, 0, 0};
+  std::vector<std::string> outputs;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     const Ran ran = run_program(commands[i], there);
     ASSERT_EQ(ran.code, codes[i]) << commands[i] << "\n" << ran.output;
-    if (i == 2) output = ran.output;
+    outputs.push_back(ran.output);
   }
+  const std::string& output = outputs[2];
+  EXPECT_EQ(outputs[5], outputs[4]);  // four threads see what one sees
   const Ran predicted = run_program("trainer predict photos/3/IMG_0.JPG --topk 1 --checkpoint net.h5", there);
   const std::string best = predicted.output.substr(predicted.output.rfind("  ") + 2, 1);
   EXPECT_THAT(output, testing::StartsWith("photos/3/IMG_0.JPG: " + best + " (")) << predicted.output;

@@ -15,7 +15,9 @@ class DeviceBuffer final : public Buffer {
   DeviceBuffer(std::shared_ptr<Device> device, void* memory, std::int64_t size_bytes)
       : Buffer(size_bytes), device_(std::move(device)), memory_(memory) {}
   ~DeviceBuffer() override {
-    if (memory_) cudaFreeAsync(memory_, device_->stream());  // after all work ordered so far
+    if (!memory_) return;
+    const std::lock_guard lock(device_->mutex());  // no free joins a graph that another thread captures
+    cudaFreeAsync(memory_, device_->stream());     // after all work ordered so far
   }
   void* address() override { return memory_; }
 
@@ -50,7 +52,7 @@ std::shared_ptr<Device> Device::open(int ordinal) {
 }
 
 Device::Device(int ordinal) : ordinal_(ordinal) {
-  use();
+  const auto lock = use();
   cudaDeviceProp properties;
   CUDA_CHECK(cudaGetDeviceProperties(&properties, ordinal));
   name_ = properties.name;
@@ -77,6 +79,7 @@ void Device::trim() {
 }
 
 std::int64_t Device::free_bytes() {
+  const auto lock = use();
   trim();
   std::size_t free = 0, total = 0;
   CUDA_CHECK(cudaMemGetInfo(&free, &total));
@@ -84,7 +87,7 @@ std::int64_t Device::free_bytes() {
 }
 
 std::shared_ptr<Buffer> Device::allocate(std::int64_t size_bytes) {
-  use();
+  const auto lock = use();
   void* memory = nullptr;
   // Kernels may read whole pieces of 16 bytes where they need a part.
   const auto bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(size_bytes, 1), 16));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "nixie/backends/cuda/device/chip.h"
@@ -15,8 +16,14 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Throws Fault::device with cause and remedy if there is no usable GPU.
   static std::shared_ptr<Device> open(int ordinal);
 
-  /// Makes the device current for the calling thread.
-  void use() const { CUDA_CHECK(cudaSetDevice(ordinal_)); }
+  /// Makes the device current for the calling thread, and keeps other threads off its stream while the lock exists.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> use() const {
+    std::unique_lock lock(mutex_);
+    CUDA_CHECK(cudaSetDevice(ordinal_));
+    return lock;
+  }
+  /// What use() locks.
+  std::recursive_mutex& mutex() const { return mutex_; }
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }
   /// The device's model; kernels are compiled for its architecture.
@@ -32,6 +39,7 @@ class Device : public std::enable_shared_from_this<Device> {
   explicit Device(int ordinal);
   void trim();
 
+  mutable std::recursive_mutex mutex_;
   int ordinal_ = 0;
   Chip chip_;
   std::string name_;

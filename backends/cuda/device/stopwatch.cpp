@@ -9,12 +9,12 @@ class CudaStopwatch final : public Stopwatch {
   explicit CudaStopwatch(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
   void mark() override {
-    device_->use();
+    const auto lock = device_->use();
     CUDA_CHECK(cudaEventCreate(marks_.emplace_back().out()));
     CUDA_CHECK(cudaEventRecord(marks_.back(), device_->stream()));
   }
   std::vector<double> intervals_ms() override {
-    device_->use();
+    const auto lock = device_->use();
     if (!marks_.empty()) CUDA_CHECK(cudaEventSynchronize(marks_.back()));
     std::vector<double> intervals;
     for (std::size_t i = 1; i < marks_.size(); ++i) {

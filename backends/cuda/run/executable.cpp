@@ -37,7 +37,7 @@ class TwoWorks final : public Work {
 class CudaExecutable final : public Executable {
  public:
   CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
-    device_->use();
+    const auto lock = device_->use();
     check_arena_fits();
     make_work();
     allocate();
@@ -48,7 +48,7 @@ class CudaExecutable final : public Executable {
   }
 
   void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
-    device_->use();
+    const auto lock = device_->use();
     bind(externals);
     set_scalars(scalars);
     auto known = find_graph();
