@@ -73,6 +73,117 @@ Labelled product(const Labelled& a, const Labelled& b, const std::string& needed
   return {reshape(matmul(left, right), sizes), batch + rows + columns};
 }
 
+// The axes that `...` stands for, numbered from the last one as shapes are aligned; no letter is one of them.
+std::string labels_of_dots(int count) {
+  std::string labels;
+  for (int i = count; i-- > 0;) labels += static_cast<char>(-1 - i);
+  return labels;
+}
+
+// What a sum of products is made of: operands of one type with labelled axes, and the labels of the result.
+struct Subscripts {
+  std::vector<Labelled> terms = {};
+  std::string result = {};
+};
+
+std::vector<std::string> texts_of_terms(const std::string& text) {
+  std::vector<std::string> terms(1);
+  for (char c : text) {
+    if (c == ',')
+      terms.emplace_back();
+    else
+      terms.back() += c;
+  }
+  return terms;
+}
+
+// An operand whose `...` stands for `count` axes, of which `dots` are all operands' broadcast: an axis of size 1 is
+// dropped where another operand's is larger.
+Labelled with_dots(const std::string& text, const Tensor& x, int count, const Shape& dots) {
+  const std::size_t at = text.find("...");
+  if (at == std::string::npos) return {x, text};
+  const std::string own = labels_of_dots(count);
+  Axes dropped;
+  std::string kept;
+  for (int i = 0; i < count; ++i) {
+    const int axis = static_cast<int>(at) + i;
+    if (x.shape()[axis] == dots[i - count])
+      kept += own[static_cast<std::size_t>(i)];
+    else
+      dropped.push_back(axis);
+  }
+  return {dropped.empty() ? x : squeeze(x, dropped), std::string(text).replace(at, 3, kept)};
+}
+
+// The operands with a label for each axis; `dots` becomes the number of axes that `...` stands for.
+std::vector<Labelled> labelled(const std::string& subscripts, const std::vector<std::string>& texts,
+                               const std::vector<Tensor>& operands, int& dots) {
+  std::vector<int> counts(texts.size(), 0);
+  Shape all;  // of the axes of `...`
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const Shape& shape = operands[i].shape();
+    const std::size_t at = texts[i].find("...");
+    const std::string letters = at == std::string::npos ? texts[i] : texts[i].substr(0, at) + texts[i].substr(at + 3);
+    for (char c : letters)
+      check(std::isalpha(static_cast<unsigned char>(c)) != 0, "einsum: \"", subscripts, "\" has a '", c,
+            "', expected letters, and `...` once for an operand at most");
+    counts[i] = shape.rank() - static_cast<int>(letters.size());
+    check(at == std::string::npos ? counts[i] == 0 : counts[i] >= 0, "einsum: \"", texts[i],
+          "\" names an operand of shape ", shape);
+    if (counts[i] == 0) continue;
+    const auto first = shape.begin() + static_cast<std::ptrdiff_t>(at);
+    all = broadcast(all, Shape(std::vector<std::int64_t>(first, first + counts[i])));
+  }
+  dots = all.rank();
+  std::vector<Labelled> terms;
+  for (std::size_t i = 0; i < texts.size(); ++i) terms.push_back(with_dots(texts[i], operands[i], counts[i], all));
+  return terms;
+}
+
+Subscripts parsed(const std::string& subscripts, const std::vector<Tensor>& operands) {
+  std::string text = subscripts;
+  std::erase(text, ' ');
+  const std::size_t arrow = text.find("->");
+  const std::vector<std::string> texts = texts_of_terms(text.substr(0, arrow));
+  check(texts.size() == operands.size(), "einsum: \"", subscripts, "\" names ", texts.size(), " operands, there are ",
+        operands.size());
+  int dot_count = 0;
+  Subscripts parsed{.terms = labelled(subscripts, texts, operands, dot_count)};
+  std::map<char, std::int64_t> sizes, uses;
+  for (const Labelled& term : parsed.terms)
+    for (std::size_t axis = 0; axis < term.labels.size(); ++axis) {
+      const char label = term.labels[axis];
+      const std::int64_t size = term.value.shape()[static_cast<int>(axis)];
+      const std::int64_t known = sizes.emplace(label, size).first->second;
+      check(known == size, "einsum: axis ", label, " has sizes ", known, " and ", size);
+      ++uses[label];
+    }
+  std::string& result = parsed.result;
+  const std::string dots = labels_of_dots(dot_count);
+  if (arrow != std::string::npos) {
+    result = text.substr(arrow + 2);
+    const std::size_t at = result.find("...");
+    check(at != std::string::npos || dots.empty(), "einsum: \"", subscripts,
+          "\" leaves the axes of `...` out of the result; put `...` there, and sum them afterwards");
+    if (at != std::string::npos) result.replace(at, 3, dots);
+  } else {  // as numpy: the axes of `...`, then the letters that appear once, in order
+    result = dots;
+    for (const auto& [label, count] : uses)
+      if (count == 1 && !has(dots, label)) result += label;
+  }
+  for (char label : result)
+    check(sizes.contains(label) && std::count(result.begin(), result.end(), label) == 1, "einsum: the result of \"",
+          subscripts, "\" has an axis '", label, "' that no operand has, or twice");
+  return parsed;
+}
+
+// Decided by all operands at once: a product of some of them is not rounded to a narrower type than the result's.
+Dtype dtype_of(const std::vector<Tensor>& operands) {
+  Dtype dtype = operands[0].dtype();
+  for (const Tensor& x : operands) dtype = promote(dtype, x.dtype());
+  return sum_dtype(dtype);
+}
+
 }  // namespace
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b) {
@@ -98,55 +209,20 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axe
 }
 
 Tensor einsum(const std::string& subscripts, const std::vector<Tensor>& operands) {
-  std::string text = subscripts;
-  std::erase(text, ' ');
-  const std::size_t arrow = text.find("->");
-  std::vector<Labelled> terms(1);
-  for (char c : text.substr(0, arrow)) {
-    if (c == ',')
-      terms.emplace_back();
-    else
-      terms.back().labels += c;
-  }
-  check(terms.size() == operands.size(), "einsum: \"", subscripts, "\" names ", terms.size(), " operands, there are ",
-        operands.size());
-  std::map<char, std::int64_t> sizes, uses;
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    terms[i].value = operands[i];
-    const Shape& shape = operands[i].shape();
-    check(terms[i].labels.size() == static_cast<std::size_t>(shape.rank()), "einsum: \"", terms[i].labels,
-          "\" names an operand of shape ", shape);
-    for (std::size_t axis = 0; axis < terms[i].labels.size(); ++axis) {
-      const char label = terms[i].labels[axis];
-      check(std::isalpha(static_cast<unsigned char>(label)) != 0, "einsum: \"", subscripts, "\" has a '", label,
-            "', expected letters");
-      const std::int64_t size = shape[static_cast<int>(axis)];
-      const std::int64_t known = sizes.emplace(label, size).first->second;
-      check(known == size, "einsum: axis ", label, " has sizes ", known, " and ", size);
-      ++uses[label];
-    }
-  }
-  std::string result;
-  if (arrow != std::string::npos) {
-    result = text.substr(arrow + 2);
-  } else {  // as numpy: the labels that appear once, in order
-    for (const auto& [label, count] : uses)
-      if (count == 1) result += label;
-  }
-  for (char label : result)
-    check(sizes.contains(label) && std::count(result.begin(), result.end(), label) == 1, "einsum: the result of \"",
-          subscripts, "\" has an axis '", label, "' that no operand has, or twice");
+  const auto [terms, result] = parsed(subscripts, operands);
+  const Dtype dtype = dtype_of(operands);
   // What the result and the operands still to come need.
-  const auto needed_after = [&](std::size_t i) {
+  const auto needed_after = [&terms = terms, &result = result](std::size_t i) {
     std::string needed = result;
     for (std::size_t later = i + 1; later < terms.size(); ++later) needed += terms[later].labels;
     return needed;
   };
-  Labelled total = without_repeats(terms[0]);
-  total = summed(total, needed_after(0));
+  const auto operand = [&terms = terms, dtype](std::size_t i) {
+    return without_repeats({retype(terms[i].value, dtype), terms[i].labels});
+  };
+  Labelled total = summed(operand(0), needed_after(0));
   for (std::size_t i = 1; i < terms.size(); ++i) {
-    const Labelled next = without_repeats(terms[i]);
-    total = product(total, summed(next, needed_after(i) + total.labels), needed_after(i));
+    total = product(total, summed(operand(i), needed_after(i) + total.labels), needed_after(i));
     total = summed(total, needed_after(i));
   }
   return ordered(total, result);

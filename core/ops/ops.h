@@ -219,7 +219,8 @@ struct MatmulOptions {
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 /// Sums of products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b);
-/// numpy's einsum with letters, without `...`: einsum("bij,bjk->bik", {x, y}). Operands are combined left to right.
+/// numpy's einsum with letters and `...`: einsum("...ij,...jk->...ik", {x, y}). Operands are combined left to right,
+/// all cast to the type of a product of all of them first; axes of `...` broadcast and stay in the result.
 Tensor einsum(const std::string& subscripts, const std::vector<Tensor>& operands);
 struct ConvOptions {
   std::vector<int> stride = {1}, pad = {0}, dilation = {1};  ///< one number, or one per spatial axis

@@ -125,9 +125,18 @@ const std::vector<Row>& rows() {
       {"einsum result", [] { einsum("ij->k", {matrix}); }, "has an axis 'k' that no operand has, or twice"},
       {"einsum dots",
        [] {
-         einsum("...", {Array(Dtype::f32, {1, 1, 1})});
+         einsum("..", {Array(Dtype::f32, {1, 1, 1})});
        },
-       "expected letters"},
+       "einsum: \"..\" has a '.', expected letters, and `...` once for an operand at most"},
+      {"einsum dots twice", [] { einsum("......", {matrix}); }, "once for an operand at most"},
+      {"einsum dots broadcast",
+       [] {
+         einsum("...i,...i", {matrix, Array(Dtype::f32, {3, 3})});
+       },
+       "shapes [2] and [3] do not broadcast"},
+      {"einsum dots rank", [] { einsum("...ijk", {matrix}); }, "einsum: \"...ijk\" names an operand of shape [2, 3]"},
+      {"einsum dots result", [] { einsum("...i->i", {matrix}); },
+       "leaves the axes of `...` out of the result; put `...` there, and sum them afterwards"},
       {"tril", [] { tril(vector); }, "tril: the array is [3], expected at least two axes"},
       {"linspace", [] { linspace(0, 1, 3, Dtype::i32); }, "linspace: 3 numbers of i32, expected a floating type"},
       {"mask", [] { update(vector, matrix > 0, 1.0); }, "update: a mask of [2, 3] for [3]"},

@@ -78,6 +78,23 @@ TEST(Types, ProductsOfNarrowIntegersAreWide) {
   expect_values(norm(full({4}, 100, Dtype::u8)), {200}, 0);
 }
 
+// In f16 the first product would be infinite, in u8 it would wrap.
+TEST(Types, EinsumsTypeIsThatOfAllOperands) {
+  const Tensor halves = full({2}, 300, Dtype::f16), bytes = full({2}, 200, Dtype::u8);
+  expect_values(einsum("i,i,i->i", {halves, halves, full({2}, 2, Dtype::f32)}), {180000, 180000}, 0);
+  expect_values(einsum("i,i->i", {bytes, bytes}), {40000, 40000}, 0);
+  for (const char* subscripts : {"i,i->i", "i,i->", "i,j->ij", "i,i,i"}) {
+    std::vector<Tensor> operands(std::string(subscripts) == "i,i,i" ? 3 : 2, bytes);
+    EXPECT_EQ(einsum(subscripts, operands).dtype(), Dtype::i32) << subscripts;
+    operands.back() = halves;
+    EXPECT_EQ(einsum(subscripts, operands).dtype(), Dtype::f16) << subscripts;
+    operands.front() = full({2}, 1, Dtype::f32);
+    EXPECT_EQ(einsum(subscripts, operands).dtype(), Dtype::f32) << subscripts;
+  }
+  for (const char* subscripts : {"ij->ji", "ij->i", "ii"})
+    EXPECT_EQ(einsum(subscripts, {zeros({2, 2}, Dtype::u8)}).dtype(), Dtype::i32) << subscripts;
+}
+
 TEST(Types, CastsSaturateWhetherFusedOrStored) {
   const Tensor f = Array::from(std::vector<float>{-300, -1.7f, 2.7f, 1e20f, NAN}, {5});
   expect_values(cast(f, Dtype::i8), {-128, -1, 2, 127, 0}, 0);
