@@ -181,7 +181,7 @@ Subscripts parsed(const std::string& subscripts, const std::vector<Tensor>& oper
 Dtype dtype_of(const std::vector<Tensor>& operands) {
   Dtype dtype = operands[0].dtype();
   for (const Tensor& x : operands) dtype = promote(dtype, x.dtype());
-  return sum_dtype(dtype);
+  return product_dtype(dtype);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 #include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/signals.h"
+#include "nixie/apps/trainer/program/signals.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
@@ -98,7 +99,7 @@ double median_of(std::vector<double> values) {
 
 std::vector<NumericsRow> run_numerics(const NumericsCommand& command) {
   Report report("numerics", command.json, command.csv);
-  const std::shared_ptr<Backend> backend = open_backend(command.backend, command.threads);
+  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
   const bool is_cpu = backend->name() == "cpu";
   report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
   std::vector<std::string> precisions = command.precisions;

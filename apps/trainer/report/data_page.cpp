@@ -109,16 +109,17 @@ std::string augmented(const DataFacts& facts) {
 }  // namespace
 
 std::string data_page_html(const DataFacts& facts) {
-  const auto& [train, test, notes] = facts.data;
-  std::string head = fmt::format("<p>{}: {} training and {} test samples, each {}; the target is {}.</p>\n", facts.kind,
-                                 train->size(), test->size(), train->sample_shape(), to_string(train->target()));
-  for (const std::string& note : notes) head += "<p>" + html_text(note) + "</p>\n";
+  const std::shared_ptr<const Dataset>&train = facts.data.train, &test = facts.data.test;
+  std::string head =
+      fmt::format("<p>{}: {} training and {} test samples, each {}; the target is {}.</p>\n", facts.kind, train->size(),
+                  test ? test->size() : 0, train->sample_shape(), to_string(train->target()));
+  for (const std::string& note : facts.data.notes) head += "<p>" + html_text(note) + "</p>\n";
   return html_page(facts.source,
                    head +
                        "<p>Pixels are those that the net gets, before they are normalised; numbers that are no bytes "
                        "are stretched from the lowest to the highest.</p>\n<h2>Training samples</h2>\n" +
-                       samples(*train) + "<h2>Augmentation</h2>\n" + augmented(facts) + "<h2>Test samples</h2>\n" +
-                       samples(*test));
+                       samples(*train) + "<h2>Augmentation</h2>\n" + augmented(facts) +
+                       (test ? "<h2>Test samples</h2>\n" + samples(*test) : ""));
 }
 
 }  // namespace nixie
