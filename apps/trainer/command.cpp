@@ -242,9 +242,10 @@ namespace {
 
 /// Other programs' commands.
 constexpr std::pair<const char*, const char*> kOtherCommands[] = {
-    {"fit", "train"},        {"finetune", "train"},  {"test", "eval"},        {"validate", "eval"},
-    {"val", "eval"},         {"infer", "predict"},   {"info", "doctor"},      {"inference", "predict"},
-    {"classify", "predict"}, {"resume", "--resume"}, {"continue", "--resume"}};
+    {"fit", "train"},         {"finetune", "train"},    {"test", "eval"},         {"validate", "eval"},
+    {"val", "eval"},          {"infer", "predict"},     {"info", "doctor"},       {"inference", "predict"},
+    {"classify", "predict"},  {"lr_find", "find-rate"}, {"lr-find", "find-rate"}, {"lrfind", "find-rate"},
+    {"find-lr", "find-rate"}, {"find_lr", "find-rate"}, {"resume", "--resume"},   {"continue", "--resume"}};
 
 /// Commands of other programs that have none here, and what does their work.
 constexpr std::pair<const char*, const char*> kNoCommands[] = {
@@ -254,18 +255,14 @@ constexpr std::pair<const char*, const char*> kNoCommands[] = {
     {"tune",
      "nothing searches for settings; train with several by --set in a loop of the shell, and set the runs beside "
      "each other by `trainer compare`"},
-    {"lr_find",
-     "nothing searches for a rate; train a few hundred steps each with several rates by --set, and set the "
-     "runs beside each other by `trainer compare`"},
     {"quantize", "there are no integer weights; `trainer export net.onnx` writes what other programs quantize"},
     {"show",
-     "of data it is `trainer data inspect SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
+     "of data it is `trainer data show SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
      "`trainer checkpoint inspect FILE`"}};
 constexpr std::pair<const char*, const char*> kLikeThem[] = {
-    {"deploy", "serve"},      {"server", "serve"},    {"sweep", "tune"},        {"search", "tune"},
-    {"optimize", "tune"},     {"hparams", "tune"},    {"lr-find", "lr_find"},   {"lrfind", "lr_find"},
-    {"find-lr", "lr_find"},   {"find_lr", "lr_find"}, {"find-rate", "lr_find"}, {"quantise", "quantize"},
-    {"compress", "quantize"}, {"inspect", "show"},    {"view", "show"},         {"plot", "show"}};
+    {"deploy", "serve"},  {"server", "serve"}, {"sweep", "tune"},        {"search", "tune"},
+    {"optimize", "tune"}, {"hparams", "tune"}, {"quantise", "quantize"}, {"compress", "quantize"},
+    {"inspect", "show"},  {"view", "show"},    {"plot", "show"}};
 
 /// `; there is no server; ...` for `serve`; "" for a word that is no such command.
 std::string absent_command(const std::string& word) {

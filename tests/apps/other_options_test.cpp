@@ -30,11 +30,11 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
       {"tune --config net.yaml",
        "; nothing searches for settings; train with several by --set in a loop of the shell, and set the runs beside "
        "each other by `trainer compare`\n"},
-      {"lr_find", "several rates by --set, and set the runs beside each other by `trainer compare`\n"},
-      {"find-lr", "several rates by --set, and set the runs beside each other by `trainer compare`\n"},
+      {"lr_find", "; the command is `trainer find-rate`\n"},
+      {"find-lr", "; the command is `trainer find-rate`\n"},
       {"quantize", "; there are no integer weights; `trainer export net.onnx` writes what other programs quantize\n"},
       {"show photos",
-       "; of data it is `trainer data inspect SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
+       "; of data it is `trainer data show SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
        "`trainer checkpoint inspect FILE`\n"},
       {"--eval", "; the command is `trainer eval`\n"},
       {"--config net.yaml --test", "; the command is `trainer eval`\n"},
