@@ -137,17 +137,21 @@ TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(
   const Tensor own = at_key(config_.places, "loss", [&] { return loss_of(config_.loss, output); });
   const Tensor loss = others.has_value() ? own + others : own;
   const Tensor target = objective_.target(output, images, in["labels"]);
-  Result result{loss, objective_.accuracy_of(output, target), {}, {}, {}};
+  Result result{loss, objective_.accuracy_of(output, target), {}, {}, {}, {}};
   if (config_.accumulate == 1) return result;
   const Tensor weights = objective_.loss_weights(target), counts = objective_.weights(target);
-  if (weights.has_value()) result.weight = mean(weights);
+  if (weights.has_value()) {
+    result.weight = mean(weights);
+    // Where all labels weigh nothing, the loss is a sum: of what label smoothing gives.
+    result.share = where(result.weight > 0, result.weight, 1.0 / static_cast<double>(weights.shape().size()));
+  }
   if (counts.has_value()) result.counted = mean(counts);
   return result;
 }
 
 TrainStep::Result TrainStep::run(const Inputs& in) const {
   Result result = forward(in);
-  if (result.weight.has_value()) result.loss = result.loss * result.weight;
+  if (result.weight.has_value()) result.loss = result.loss * result.share;
   if (result.counted.has_value()) result.accuracy = result.accuracy * result.counted;
   result.slopes = gradients(optimizer_.scaled(result.loss), optimizer_.parameters());
   return result;
@@ -193,7 +197,7 @@ Outputs TrainStep::add_body(const Inputs& in) {
 Outputs TrainStep::update_body(const Inputs& in) {
   const Tensor now = step_;
   const Result result = run(in);
-  auto [loss, accuracy, slopes, weight, counted] = result;
+  auto [loss, accuracy, slopes, weight, loss_share, counted] = result;
   if (config_.accumulate > 1) {
     const double each = 1 / static_cast<double>(config_.accumulate);
     const auto share_of = [&](const Variable& parts, const Tensor& last) {

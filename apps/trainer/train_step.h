@@ -63,9 +63,9 @@ class TrainStep {
     Tensor loss, accuracy;
     std::vector<Gradient> slopes;
     /// Where the batch is a part of a step, and the loss ignores a label or weighs classes: the mean weight of the
-    /// batch's labels in the loss, and the share that is not ignored. The loss and its slopes are then multiplied by
-    /// the first, the accuracy by the second, so that the step's means are over all of its labels.
-    Tensor weight, counted;
+    /// batch's labels in the loss; the factor of the loss and its slopes, and that of the accuracy (the share of labels
+    /// that are not ignored), by which the step's means are over all of its labels.
+    Tensor weight, share, counted;
   };
   Result run(const Inputs& in) const;
   /// Without slopes; `observe` as in Pass.

@@ -55,9 +55,8 @@ struct VariableState {
   void set(const Array& value);
   /// The node of reads outside a trace: one between two changes, so that gradients can be asked for it.
   std::shared_ptr<const Node> read_node();
-  /// Of a shadow, after a run wrote both: it is the copy of its master's value.
+  /// After a run wrote a shadow and its master: the shadow is the copy of its master's value.
   void follow_master();
-
 
  private:
   /// The next read outside a trace is another node: the value changes.

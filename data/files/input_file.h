@@ -22,7 +22,7 @@ namespace nixie {
 /// do.
 class InputFile {
  public:
-  /// Of a gzip file no more is read at once than `limit` permits.
+  /// Reads at most what `limit` permits of a gzip file at once.
   explicit InputFile(std::filesystem::path path,
                      UnpackingLimit limit = unpacking_limit(0, "unpack the file with gunzip"));
   ~InputFile();

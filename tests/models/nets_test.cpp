@@ -181,7 +181,7 @@ TEST(Nets, ACallOfAnotherShapeThanTheBuildNamesTheLayer) {
 TEST(AnyModel, PrintsAsAConfigurationWouldSay) {
   EXPECT_EQ(AnyModel(Alexnet{.classes = 10}).text(), "{alexnet: {classes: 10, dropout: 0.5}}");
   EXPECT_EQ(AnyModel(Sequential{Flatten{}, {"fc", Linear{.out = 3, .bias = false}}}).text(),
-            "[{flatten: {first: 1}}, {linear: {out: 3, bias: false, init: " + field_text(Init::kaiming()) +
+            "[{flatten: {first: 1}}, {linear: {out: 3, bias: false, axis: null, init: " + field_text(Init::kaiming()) +
                 ", bias_init: " + field_text(Init::zeros()) + "}, name: \"fc\"}]");
   EXPECT_EQ(AnyModel().text(), "[]");
   EXPECT_EQ(Model(AnyModel(), {4, 3}).output_shape(), Shape{3});

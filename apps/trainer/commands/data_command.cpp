@@ -107,7 +107,7 @@ DataScan scan_half(const char* name, const Dataset& half) {
   return scan_data(half, [&](std::int64_t done) { counter(done); });
 }
 
-/// Of the test half nothing where there is none.
+/// The second is empty where there is no test half.
 std::pair<DataScan, DataScan> scan_halves(const Splits& splits) {
   DataScan first = scan_half("training", *splits.train);
   return {std::move(first), splits.test ? scan_half("test", *splits.test) : DataScan{}};

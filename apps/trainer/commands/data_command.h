@@ -1,5 +1,5 @@
-// trainer data: inspects a dataset, shows it, lists its halves, verifies that all of it can be read, and writes a packed
-// copy for fast reading.
+// trainer data: inspects a dataset, shows it, lists its halves, verifies that all of it can be read, and writes a
+// packed copy for fast reading.
 #pragma once
 
 #include <filesystem>

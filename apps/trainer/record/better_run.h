@@ -6,9 +6,8 @@
 
 namespace nixie {
 
-/// Of a checkpoint in runs/NAME/N a line that names the best run beside it by the figure that `best_by` says, where
-/// that one is better, was evaluated on the same data and has a best.h5; else "". Runs that cannot be read are passed
-/// over.
+/// Names in one line the best run beside that of a checkpoint in runs/NAME/N, by the figure of `best_by`, if it is
+/// better, was evaluated on the same data and has a best.h5; else gives "". Skips runs that cannot be read.
 std::string better_run_text(const std::filesystem::path& checkpoint);
 
 }  // namespace nixie

@@ -47,7 +47,7 @@ __device__ inline float round_to_odd(double x) {
   return __int_as_float(__float_as_int(y) | (static_cast<double>(y) != x));
 }
 
-// What is converted to halves.
+// The float from which a number is rounded to a half.
 template <class From>
 __device__ inline float narrowed(From x) {
   if constexpr (kSame<From, f64>)
