@@ -100,7 +100,8 @@ Outputs Evaluator::sums(const Inputs& in, const std::function<void(const Tensor&
   const Tensor loss = at_key(places_, "loss", [&] { return objective_.loss()(output, target, of_samples); });
   const Tensor weights = objective_.weights(target, of_samples),
                counted = sum(objective_.loss_weights(target, of_samples));
-  Outputs outputs{{"loss", loss * counted}, {"counted", counted}};
+  // Where nothing counts, the loss is a sum: of what label smoothing gives.
+  Outputs outputs{{"loss", loss * where(counted > 0, counted, 1)}, {"counted", counted}};
   if (objective_.names_classes()) {
     outputs.emplace("predicted", argmax(output, {1}, false));
     outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
