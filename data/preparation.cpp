@@ -68,7 +68,7 @@ std::vector<Array> prepare_arrays(const fs::path& file, const Preparation& prepa
   if (name.empty())
     fail(Fault::data, file.string(), ": holds ", fmt::format("{}", fmt::join(source->names(), ", ")),
          ", expected x_test or images");
-  // Of a cube both layouts fit: the run's tells, where `auto` takes 1 and 3 in the last place for the channels.
+  // Both layouts fit a cube: the run's layout decides. `auto` takes a last axis of 1 or 3 for the channels.
   const bool is_cube = wanted[0] == wanted[1] && wanted[1] == wanted[2];
   const bool is_last = preparation.layout == "last" || (preparation.layout == "auto" && is_cube);
   ArrayImages images = images_of(*source, name, is_last ? "last" : "first", file);

@@ -52,7 +52,7 @@ Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims,
   return keepdims ? y : squeeze(y, named);
 }
 
-// Of halves in f32: a sum of squares is beyond f16 long before its mean or its root is.
+// Halves are summed in f32: a sum of squares overflows f16 long before its mean or its root does.
 Tensor wide(const Tensor& x) {
   const Tensor values = floating(x);
   return values.dtype() == Dtype::f64 ? values : retype(values, Dtype::f32);

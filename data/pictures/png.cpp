@@ -67,7 +67,7 @@ class Decoder {
       if (!info_) refuse_decoding(file_, "PNG", "no memory for a decoder");
       run([&] {
         png_set_progressive_read_fn(png_, &state_, pause_after_header, take_row, note_end);
-        // Of chunks only those that say which values are stored: a gamma or a profile changes none of them.
+        // Only chunks that say how values are stored count: a gamma or a profile changes none of them.
         png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
         png_set_benign_errors(png_, 1);
       });

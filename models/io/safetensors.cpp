@@ -59,7 +59,7 @@ std::string shown(const std::string& name) {
 /// its own, since the parser that asks a callback looks at all of an object's values after each of them.
 class HeaderCheck final : public nlohmann::json_sax<json> {
  public:
-  /// What is wrong with the text, "" where nothing is, or where it is no JSON.
+  /// Returns what is wrong with the text; "" if nothing is, or if the text is no JSON.
   static std::string fault_of(const std::string& text) {
     HeaderCheck check;
     json::sax_parse(text, &check);

@@ -64,7 +64,7 @@ TEST(Docs, CppBlocksStandInTheExamples) {
   EXPECT_GE(seen, 7);
 }
 
-/// What is between the first two backticks of each second cell of the tables.
+/// Returns the text between the first two backticks of each row's second cell.
 std::vector<std::string> second_cells(const fs::path& page) {
   std::vector<std::string> cells;
   std::istringstream text(text_of(page));

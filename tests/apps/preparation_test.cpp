@@ -98,7 +98,7 @@ TEST_F(UprightRun, EvaluationOfOtherDataDoesAsTheRun) {
   EXPECT_NE(last_line(own + " --set data.image_folder.upright=true"), expected);
 }
 
-// Of a cube both layouts fit, so that nothing but the run tells which one it was.
+// Both layouts fit a cube, so only the run tells which one it was.
 TEST(ArrayLayout, IsThatOfTheRun) {
   const struct {
     const char* layout;

@@ -31,7 +31,7 @@ Tensor positions_along(const Tensor& indices, const Shape& shape, int axis) {
   return position;
 }
 
-// Of ONNX's GatherND and ScatterND: row-major positions of the tuples in an array whose leading axes they name.
+// For ONNX's GatherND and ScatterND: row-major positions of the tuples in an array whose leading axes they name.
 Tensor positions_of_tuples(const Tensor& tuples, const Ints& sizes) {
   Tensor position = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

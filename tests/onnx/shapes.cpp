@@ -70,7 +70,7 @@ Tensor slice_of(const Node& node) {
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const int axis = x.shape().normal_axis(static_cast<int>(axes[i]));
     const std::int64_t size = x.shape()[axis];
-    // Of a negative step an end before the first element is none; numpy takes -1 for the last one.
+    // With a negative step, an end before the first element means no end; numpy takes -1 for the last element.
     const bool to_start = steps[i] < 0 && ends[i] < -size;
     const auto stop = to_start ? std::optional<std::int64_t>() : ends[i];
     indices[at(axis)] = Index::range(starts[i], stop, steps[i]);

@@ -1,4 +1,4 @@
-// What is refused for its size: by the key, and by the memory that is free; honest large pictures are read.
+// Pictures are refused by the key's limit and by the free memory; honest large pictures are read.
 #include "nixie/data/pictures/refusal.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ TEST(Refusal, LargePicturesThatCompressWellAreRead) {
   EXPECT_EQ(decode_mask(mask, "m.png").width, 5000);
   const Bytes night = jpeg({6000, 4000, Bytes(std::size_t{3} * 6000 * 4000)}, TJSAMP_420);
   EXPECT_EQ(decode_image(night, "night.jpg", {.least_side = 100}).height, 500);
-  // Of a phone's 108 million only the header, which may not be the fault.
+  // Only the header of a phone's 108 million pixels is written: its size alone may not be the fault.
   const Bytes phone = png_of_rows(12000, 9000, 8, PNG_COLOR_TYPE_RGB, Bytes(100));
   EXPECT_THAT(error_of(Fault::data, [&] { decode_image(phone, "phone.png"); }), HasSubstr("damaged PNG: "));
 }
