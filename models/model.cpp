@@ -1,6 +1,9 @@
 // How a net becomes a model.
 #include "nixie/models/model.h"
 
+#include <algorithm>
+
+#include "nixie/core/base/wildcard.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -27,6 +30,39 @@ Model Model::with_mirror_average() const {
     return (straight + (mirrored.rank() > 2 ? flip(mirrored, {-1}) : mirrored)) / 2;
   };
   return result;
+}
+
+Model Model::with_formats(const std::vector<FormatRule>& rules) const {
+  Model result = *this;
+  if (rules.empty()) return result;
+  for (const FormatRule& rule : rules) check_fields(rule);
+  operand_rule(rules, Pass{});  // throws for an unknown format
+  check_rules(rules);
+  result.forward_ = [forward = forward_, rules](const Tensor& x, Pass& pass) {
+    const OperandScope scope(operand_rule(rules, pass));
+    return forward(x, pass);
+  };
+  return result;
+}
+
+// A rule that holds no layer is a mistyped path.
+void Model::check_rules(const std::vector<FormatRule>& rules) const {
+  std::vector<std::string> layers;
+  {
+    Trace trace;
+    const OperandScope scope([&](const Tensor& x, OperandRole, const std::string& layer) {
+      if (layers.empty() || layers.back() != layer) layers.push_back(layer);
+      return x;
+    });
+    Pass pass{.training = false};
+    forward_(placeholder(input_), pass);
+  }
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const bool any =
+        std::ranges::any_of(layers, [&](const std::string& layer) { return matches_wildcard(layer, rules[i].layers); });
+    check(any, "formats.", i, ": ", field_text(rules[i].layers), " holds no layer with a product; these are ",
+          fmt::format("{}", fmt::join(layers, ", ")));
+  }
 }
 
 Tensor Model::operator()(const Tensor& x, Pass& pass) const { return forward_(x, pass); }

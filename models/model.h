@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nixie/core/graph/precision_policy.h"
+#include "nixie/layers/format_rule.h"
 #include "nixie/layers/sequential.h"
 
 namespace nixie {
@@ -54,6 +55,10 @@ class Model {
   /// is mirrored back if it has a width. Throws where samples have no width.
   Model with_mirror_average() const;
 
+  /// The same net and parameters, whose products take their operands in these formats, in training and evaluation.
+  /// Throws for an unknown format and for a rule that no layer with a product follows.
+  Model with_formats(const std::vector<FormatRule>& rules) const;
+
   Tensor operator()(const Tensor& x, Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
   /// The shape [N, ...] that it was built for.
@@ -63,6 +68,7 @@ class Model {
   Shape output_shape() const;
 
  private:
+  void check_rules(const std::vector<FormatRule>& rules) const;
   Parameters parameters_;
   Shape input_;
   Forward forward_;

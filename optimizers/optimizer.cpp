@@ -3,30 +3,31 @@
 
 #include <limits>
 
+#include "nixie/core/base/random.h"
+#include "nixie/core/base/wildcard.h"
+#include "nixie/core/ops/formats.h"
+
 namespace nixie {
 namespace {
 
-// Whether a text is what a pattern says; * stands for any text. A part between two stars may stand where it is first
-// found: what follows has the most room there, so no other place needs a trial.
-bool matches(std::string_view text, std::string_view pattern) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return text == pattern;
-  const std::size_t last = pattern.rfind('*');
-  const std::string_view front = pattern.substr(0, star), back = pattern.substr(last + 1);
-  if (text.size() < front.size() + back.size() || !text.starts_with(front) || !text.ends_with(back)) return false;
-  text = text.substr(front.size(), text.size() - front.size() - back.size());
-  for (std::size_t at = star; at < last;) {
-    const std::size_t next = pattern.find('*', at + 1);
-    const std::string_view part = pattern.substr(at + 1, next - at - 1);
-    const std::size_t found = text.find(part);
-    if (found == std::string_view::npos) return false;
-    text.remove_prefix(found + part.size());
-    at = next;
-  }
-  return true;
-}
-
 std::string group_name(std::size_t i) { return "parameter_groups." + std::to_string(i); }
+
+/// The rounding of a group's updates, drawn anew at each; empty if a parameter is kept as its type holds it.
+std::function<Tensor(const Variable& w, const Tensor& value)> rounding_of(const ParameterGroup& group, Dtype dtype,
+                                                                          std::uint64_t seed, const Variable& count) {
+  const Rounding rounding = rounding_named(group.rounding);
+  if (group.format.empty() && rounding == Rounding::nearest) return {};
+  const bool is_half = dtype == Dtype::f16 || dtype == Dtype::bf16;
+  check(!group.format.empty() || is_half, "rounding is ", group.rounding, " and its parameters are ", dtype,
+        ", which takes them as they are; set format, or precision fp16_pure or bf16_pure");
+  const Format format = format_named(group.format.empty() ? to_string(dtype) : std::string_view(group.format));
+  return [=](const Variable& w, const Tensor& value) {
+    const Tensor random = rounding == Rounding::stochastic
+                              ? uniform(w.shape(), random_stream(seed, w.name() + "/update"), count)
+                              : Tensor{};
+    return quantized(value, format, rounding, random);
+  };
+}
 
 /// The end of a message about a name that fits none: `; the parameters are fc.weight, fc.bias`
 std::string names_text(const Parameters& parameters) {
@@ -41,7 +42,7 @@ std::string names_text(const Parameters& parameters) {
 }  // namespace
 
 bool ParameterGroup::holds(const Variable& parameter) const {
-  return parameter.shape().rank() <= max_rank && matches(parameter.name(), match);
+  return parameter.shape().rank() <= max_rank && matches_wildcard(parameter.name(), match);
 }
 std::string field_text(const ParameterGroup& group) { return fields_text(group); }
 
@@ -80,7 +81,7 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
     }
     bool is_frozen = false;
     for (std::size_t i = 0; i < options.freeze.size(); ++i) {
-      if (!matches(w.name(), options.freeze[i])) continue;
+      if (!matches_wildcard(w.name(), options.freeze[i])) continue;
       is_frozen = true;
       ++frozen[i];
     }
@@ -92,10 +93,17 @@ Optimizer::Optimizer(const Parameters& parameters, const OptimizerOptions& optio
     }
     parameters_.push_back(w);
     Parameters buffers = state_.scope(w.name());
+    std::function<Tensor(const Variable&, const Tensor&)> rounded;
+    if (has_group) {
+      const Scope of_group(group_name(chosen));
+      rounded = rounding_of(group, w.dtype(), parameters.seed(), count_);
+    }
     Scope scope(group.optimizer ? group_name(chosen) + ".optimizer" : "optimizer",
                 group.optimizer ? "" : options.rule.kind());
-    entries_[w.state().get()] = {group.optimizer.value_or(options.rule).build(w, buffers, group.weight_decay),
-                                 group.rate, has_group ? schedules[chosen] : 0};
+    Entry entry{group.optimizer.value_or(options.rule).build(w, buffers, group.weight_decay), group.rate,
+                has_group ? schedules[chosen] : 0};
+    entry.rounded = rounded;
+    entries_[w.state().get()] = entry;
   }
   for (std::size_t i = 0; i < held.size(); ++i)
     check(held[i] > 0, group_name(i), ": ", options.groups[i].match, " holds no parameter", names_text(parameters));
@@ -119,9 +127,9 @@ void Optimizer::update(const std::vector<Gradient>& gradients, const Tensor& ste
   for (const Gradient& gradient : clipped) {
     const auto entry = entries_.find(gradient.parameter.state().get());
     check(entry != entries_.end(), "optimizer: parameter ", gradient.parameter.name(), " is not one of its own");
-    const auto& [update, factor, schedule] = entry->second;
+    const auto& [update, factor, schedule, rounded] = entry->second;
     const Tensor& rate = rates[schedule];
-    if (update) update(gradient.value, {factor == 1 ? rate : rate * factor, cast(count, Dtype::f32)});
+    if (update) update(gradient.value, {factor == 1 ? rate : rate * factor, cast(count, Dtype::f32), rounded});
   }
   count_.set(count);
   loss_scale_.finish(gradients);

@@ -23,6 +23,8 @@ struct ParameterGroup {
   double weight_decay = 1;                     ///< factor of the rule's weight decay
   std::optional<AnyOptimizer> optimizer = {};  ///< in place of the run's rule
   std::optional<AnySchedule> schedule = {};    ///< in place of the run's schedule; no plateau
+  std::string format = "";                     ///< the format that an update rounds them to; "": their own type
+  std::string rounding = "nearest";            ///< how it rounds
 
   static constexpr const char* name = "group";
   static constexpr auto fields() {
@@ -32,7 +34,13 @@ struct ParameterGroup {
                       field("weight_decay", &ParameterGroup::weight_decay, "factor of the weight decay", {0}),
                       field("optimizer", &ParameterGroup::optimizer, "its own update rule; null = the run's"),
                       field("schedule", &ParameterGroup::schedule,
-                            "its own learning rate over the run, no plateau; null = the run's"));
+                            "its own learning rate over the run, no plateau; null = the run's"),
+                      field("format", &ParameterGroup::format,
+                            "the number format that updates round its parameters to (docs/numerics.md); \"\" = the "
+                            "type they are stored in"),
+                      field("rounding", &ParameterGroup::rounding,
+                            "how updates round to it; stochastic loses no small update in the mean",
+                            one_of("nearest toward_zero stochastic")));
   }
   bool holds(const Variable& parameter) const;
 };
@@ -85,8 +93,9 @@ class Optimizer {
  private:
   struct Entry {
     Update update;
-    double rate_factor;
-    std::size_t schedule;  // 0: the run's; else 1 + that of group_schedules_
+    double rate_factor = 1;
+    std::size_t schedule = 0;  // 0: the run's; else 1 + that of group_schedules_
+    std::function<Tensor(const Variable& w, const Tensor& value)> rounded = {};
   };
   OptimizerOptions options_;
   Parameters state_;

@@ -45,7 +45,7 @@ void adam_step(const Variable& w, const Variable& m, const Variable& v, const Te
   const Tensor scale = rsqrt(correction(beta2, now.count));
   m.set(beta1 * m + (1 - beta1) * g);
   v.set(beta2 * v + (1 - beta2) * squared(g, v));
-  w.set(shrunk - step_size * m / (sqrt(v) * scale + eps));
+  now.set(w, shrunk - step_size * m / (sqrt(v) * scale + eps));
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Update Sgd::build(const Variable& w, Parameters& state) const {
       v->set(momentum * *v + g);
       g = nesterov ? g + momentum * *v : v->value();
     }
-    w.set(w - now.rate * g);
+    now.set(w, w - now.rate * g);
   };
 }
 
@@ -102,7 +102,7 @@ Update RmsProp::build(const Variable& w, Parameters& state) const {
       b->set(momentum * *b + step);
       step = *b;
     }
-    w.set(w - now.rate * step);
+    now.set(w, w - now.rate * step);
   };
 }
 
@@ -112,7 +112,7 @@ Update Adagrad::build(const Variable& w, Parameters& state) const {
     const Tensor g = decayed(grad, weight_decay, w);
     const Tensor rate = rate_decay == 0 ? now.rate : now.rate / (1 + (now.count - 1) * rate_decay);
     s.set(s + squared(g, s));
-    w.set(w - rate * g / (sqrt(s) + eps));
+    now.set(w, w - rate * g / (sqrt(s) + eps));
   };
 }
 
@@ -124,7 +124,7 @@ Update Adadelta::build(const Variable& w, Parameters& state) const {
     s.set(rho * s + (1 - rho) * squared(g, s));
     const Tensor d = sqrt(a + eps) / sqrt(s + eps) * g;
     a.set(rho * a + (1 - rho) * square(d));
-    w.set(w - now.rate * d);
+    now.set(w, w - now.rate * d);
   };
 }
 

@@ -5,7 +5,8 @@
 //     static constexpr const char* name = "plain_descent";
 //     static constexpr auto fields() { return field_list(field("weight_decay", &PlainDescent::weight_decay, "..")); }
 //     Update build(const Variable& w, Parameters&) const {
-//       return [=, *this](const Tensor& g, const UpdateContext& now) { w.set(w - now.rate * (g + weight_decay * w)); };
+//       return [=, *this](const Tensor& g, const UpdateContext& now) { now.set(w, w - now.rate * (g + weight_decay *
+//       w)); };
 //     }
 //   };
 #pragma once
@@ -23,6 +24,11 @@ namespace nixie {
 struct UpdateContext {
   Tensor rate;   ///< learning rate
   Tensor count;  ///< updates so far, this one included: Adam's t
+  /// The new value of a parameter as it is kept, if it is kept in a format of its own; may be empty.
+  std::function<Tensor(const Variable& w, const Tensor& value)> rounded = {};
+
+  /// Sets a parameter. A rule's own buffers are set directly.
+  void set(const Variable& w, const Tensor& value) const { w.set(rounded ? rounded(w, value) : value); }
 };
 
 /// Sets a parameter and its buffers. Its formulas use only tensors of the parameter's shape and scalars, so that a

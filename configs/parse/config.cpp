@@ -102,10 +102,11 @@ TrainConfig read_changed(Tree tree, const std::vector<std::string>& assignments)
 }
 
 Model model_of(const TrainConfig& config, const Shape& input, Dtype parameters) {
-  return at_key(config.places, "model", [&] {
+  const Model built = at_key(config.places, "model", [&] {
     const Model model(config.model, input, config.seed, parameters);
     return config.mirror_average ? model.with_mirror_average() : model;
   });
+  return at_key(config.places, "formats", [&] { return built.with_formats(config.formats); });
 }
 
 bool is_one_of(const std::string& kind, std::initializer_list<const char*> kinds) {

@@ -32,6 +32,7 @@ struct TrainConfig {
   double clip_value = 0, clip_norm = 0, loss_scale = 0;
   AnyDataset data = {};
   MixingOptions mixing = {};
+  std::vector<FormatRule> formats = {};
   LoaderOptions loader = {};
   std::vector<AnyMetric> metrics = {};
   double ema = 0;
@@ -91,7 +92,10 @@ struct TrainConfig {
         field("backend", &C::backend, "where it runs; auto uses a GPU if there is one", one_of("auto cpu cuda")),
         field("threads", &C::threads, "threads of the CPU backend, 0 = all cores", {0, 4096}),
         field("precision", &C::precision,
-              "ieee, fp32, tf32, fp16, bf16 or fp16_pure: how values are stored and multiplied"),
+              "ieee, fp32, tf32, fp16, bf16, fp16_pure or bf16_pure: how values are stored and multiplied"),
+        field("formats", &C::formats,
+              "number formats of the operands of products, by layer; the first rule that holds a layer counts "
+              "(docs/numerics.md)"),
         field("loss_scale", &C::loss_scale, "loss scale of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,
               "on a non-finite loss or gradient: stop the run, skip the step (20 or more in a row end the run), or "
@@ -123,8 +127,8 @@ struct TrainConfig {
 /// The configuration's model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not
 /// fit stands.
 Model built_model(const TrainConfig& config, const Shape& input);
-/// The same net for the moving averages of its weights: parameters are f32 also under fp16_pure, since halves round
-/// most of an average's small steps away.
+/// The same net for the moving averages of its weights: parameters are f32 also under fp16_pure and bf16_pure, since
+/// halves round most of an average's small steps away.
 Model averaged_model(const TrainConfig& config, const Shape& input);
 /// Reads a whole configuration. Throws a usage Error with every problem of the tree.
 TrainConfig read_config(const Tree& tree);

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "nixie/core/base/dtype.h"
@@ -76,6 +78,8 @@ enum class Primitive : std::uint8_t {
   trunc,       ///< round: to nearest, ties to even
   round_f16,   ///< the nearest f16
   round_bf16,  ///< the nearest bf16
+  binade,      ///< the largest power of two that is not above |a|; 0 below the normal numbers, infinity for NaN
+  copysign,    ///< |a| with the sign of b, of zeros and NaN, too
   // Bits, T = i32 or i64
   bit_and,
   bit_or,
@@ -93,7 +97,13 @@ struct Instruction {
   int index = 0;
   double value = 0;
   std::uint64_t stream = 0;  ///< of uniform and normal
-  bool operator==(const Instruction&) const = default;
+  /// Values by their bits: 0 and -0 differ, NaN equals itself.
+  bool operator==(const Instruction& other) const {
+    const auto key = [](const Instruction& x) {
+      return std::tuple(x.primitive, x.type, x.args, x.index, std::bit_cast<std::uint64_t>(x.value), x.stream);
+    };
+    return key(*this) == key(other);
+  }
 };
 
 /// The number of registers that a primitive reads: 0 to 3.

@@ -8,7 +8,7 @@
 namespace nixie {
 namespace {
 
-constexpr std::array kNames{"ieee", "fp32", "tf32", "fp16", "bf16", "fp16_pure"};
+constexpr std::array kNames{"ieee", "fp32", "tf32", "fp16", "bf16", "fp16_pure", "bf16_pure"};
 
 std::atomic<PrecisionPolicy> chosen = PrecisionPolicy::fp32;
 
@@ -29,7 +29,8 @@ PrecisionPolicy default_precision() { return chosen; }
 void set_default_precision(PrecisionPolicy precision) { chosen = precision; }
 
 Dtype parameter_dtype(PrecisionPolicy precision) {
-  return precision == PrecisionPolicy::fp16_pure ? Dtype::f16 : Dtype::f32;
+  if (precision == PrecisionPolicy::fp16_pure) return Dtype::f16;
+  return precision == PrecisionPolicy::bf16_pure ? Dtype::bf16 : Dtype::f32;
 }
 
 }  // namespace nixie

@@ -16,7 +16,8 @@ enum class PrecisionPolicy : std::uint8_t {
   tf32,      ///< products may round operands to 10-bit mantissas and add in float; else as fp32
   fp16,      ///< half storage and products; f32 Variables with half shadows
   bf16,      ///< the same with bfloat16
-  fp16_pure  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)
+  fp16_pure,  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)
+  bf16_pure   ///< the same of bf16
 };
 
 std::string_view to_string(PrecisionPolicy precision);
@@ -29,7 +30,7 @@ PrecisionPolicy precision_named(std::string_view name);
 PrecisionPolicy default_precision();
 void set_default_precision(PrecisionPolicy precision);
 
-/// The type of a model's parameters: f16 under fp16_pure, otherwise f32.
+/// The type of a model's parameters: a half under fp16_pure and bf16_pure, otherwise f32.
 Dtype parameter_dtype(PrecisionPolicy precision);
 
 }  // namespace nixie

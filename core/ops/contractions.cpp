@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "nixie/core/ops/gradient_rules.h"
+#include "nixie/core/ops/operands.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -65,7 +66,8 @@ Tensor conv_node(const Conv& op, ConvRole role, const Tensor& a, const Tensor& b
 
 }  // namespace
 
-Tensor matmul(const Tensor& left, const Tensor& right, MatmulOptions options) {
+Tensor matmul(const Tensor& plain_left, const Tensor& plain_right, MatmulOptions options) {
+  const Tensor left = OperandScope::operand(plain_left), right = OperandScope::operand(plain_right);
   check(left.rank() >= 1 && right.rank() >= 1, "matmul: ", left.shape(), " x ", right.shape(),
         ": a scalar has no rows");
   Tensor a = left.rank() == 1 ? expand_dims(left, {0}) : left, b = right.rank() == 1 ? expand_dims(right, {1}) : right;
@@ -89,7 +91,7 @@ Tensor matmul(const Tensor& left, const Tensor& right, MatmulOptions options) {
                           Shape(std::move(sizes)), dtype);
   if (left.rank() == 1) y = squeeze(y, {-2});
   if (right.rank() == 1) y = squeeze(y, {-1});
-  return y;
+  return OperandScope::product(y);
 }
 Gradients gradient(const Matmul&, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
   // An operand read transposed gets its gradient as a transpose too: the views cancel, and what was transposed (a
@@ -116,7 +118,8 @@ Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {
           op.pad[at]);
     op.stride[at] = bounded_stride(x.shape()[i + 2], w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]);
   }
-  return conv_node(op, ConvRole::output, x, w, Shape(std::move(sizes)));
+  const Tensor left = OperandScope::operand(x), right = OperandScope::operand(w);
+  return OperandScope::product(conv_node(op, ConvRole::output, left, right, Shape(std::move(sizes))));
 }
 
 Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, const std::vector<int>& output_pad) {
@@ -136,7 +139,8 @@ Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, cons
     check(sizes.back() > 0, "deconv: pad ", op.pad[at], " leaves no output for input ", x.shape());
     op.stride[at] = bounded_stride(sizes.back(), w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]);
   }
-  return conv_node(op, ConvRole::input_grad, x, w, Shape(std::move(sizes)));
+  const Tensor left = OperandScope::operand(x), right = OperandScope::operand(w);
+  return OperandScope::product(conv_node(op, ConvRole::input_grad, left, right, Shape(std::move(sizes))));
 }
 
 // The three roles are closed under differentiation: each is linear in both of its inputs.

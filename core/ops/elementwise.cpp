@@ -102,10 +102,7 @@ Formula Elementwise::trace(int arity, const std::function<Symbol(std::span<const
   return formula;
 }
 
-void Elementwise::declare(std::shared_ptr<ElementwiseInfo> info) {
-  info_ = std::move(info);
-  declared().push_back(info_);
-}
+void Elementwise::declare() const { declared().push_back(info_); }
 
 Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
   check(info_ != nullptr,

@@ -92,11 +92,13 @@ NIXIE_FUNCTION(floor)
 NIXIE_FUNCTION(ceil)
 NIXIE_FUNCTION(round)
 NIXIE_FUNCTION(trunc)
+NIXIE_FUNCTION(binade)
 #undef NIXIE_FUNCTION
 inline Symbol pow(Symbol a, Symbol b) { return apply(Primitive::pow, {a, b}); }
 inline Symbol mod(Symbol a, Symbol b) { return apply(Primitive::mod, {a, b}); }
 inline Symbol min(Symbol a, Symbol b) { return apply(Primitive::min, {a, b}); }
 inline Symbol max(Symbol a, Symbol b) { return apply(Primitive::max, {a, b}); }
+inline Symbol copysign(Symbol a, Symbol b) { return apply(Primitive::copysign, {a, b}); }
 inline Symbol atan2(Symbol a, Symbol b) { return apply(Primitive::atan2, {a, b}); }
 
 /// The type of an elementwise op's result. Arithmetic uses the compute type of the promoted input type.
@@ -147,7 +149,13 @@ class Elementwise {
   Elementwise(const Elementwise&) = default;  // no move, so that an Elementwise always has its formula
   Elementwise& operator=(const Elementwise&) = default;
   template <class Body, class Gradient>
-  Elementwise(std::string name, Body body, Gradient gradient, ElementwiseTraits traits = {}) {
+  Elementwise(std::string name, Body body, Gradient gradient, ElementwiseTraits traits = {})
+      : Elementwise(undeclared(std::move(name), std::move(body), std::move(gradient), traits)) {
+    declare();
+  }
+  /// The same, but not listed in all_elementwise: for ops that a program makes while it runs.
+  template <class Body, class Gradient>
+  static Elementwise undeclared(std::string name, Body body, Gradient gradient, ElementwiseTraits traits = {}) {
     constexpr int n = arity_of<Body>();
     auto info = std::make_shared<ElementwiseInfo>();
     info->name = std::move(name);
@@ -158,7 +166,7 @@ class Elementwise {
         return spread<n>(x, [&](const auto&... each) { return gradient(g, y, each...); });
       };
     }
-    declare(std::move(info));
+    return Elementwise(std::move(info));
   }
 
   template <class... X>
@@ -194,7 +202,8 @@ class Elementwise {
     (std::make_index_sequence<n>());
   }
   static Formula trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body);
-  void declare(std::shared_ptr<ElementwiseInfo> info);
+  explicit Elementwise(std::shared_ptr<ElementwiseInfo> info) : info_(std::move(info)) {}
+  void declare() const;
 
   std::shared_ptr<const ElementwiseInfo> info_;
 };

@@ -169,6 +169,7 @@ const Elementwise floor_op{"floor", [](auto x) { return floor(x); }, NoGradient{
 const Elementwise ceil_op{"ceil", [](auto x) { return ceil(x); }, NoGradient{}, kFloating};
 const Elementwise round_op{"round", [](auto x) { return round(x); }, NoGradient{}, kFloating};
 const Elementwise trunc_op{"trunc", [](auto x) { return trunc(x); }, NoGradient{}, kFloating};
+const Elementwise binade_op{"binade", [](auto x) { return binade(x); }, NoGradient{}, kFloating};
 
 // ---- activations ----
 const Elementwise relu_op{"relu", [](auto x) { return max(x, 0); }, [](T g, T y, T) { return Gradients{g * (y > 0)}; }};
@@ -308,6 +309,7 @@ NIXIE_UNARY(sigmoid)
 NIXIE_UNARY(sigmoid2)
 NIXIE_UNARY(erf)
 NIXIE_UNARY(erfc)
+NIXIE_UNARY(binade)
 NIXIE_UNARY(is_finite)
 NIXIE_UNARY(is_inf)
 NIXIE_UNARY(is_nan)

@@ -85,6 +85,7 @@ Tensor floor(const Tensor& x);
 Tensor ceil(const Tensor& x);
 Tensor round(const Tensor& x);  ///< to nearest, ties to even
 Tensor trunc(const Tensor& x);
+Tensor binade(const Tensor& x);  ///< the largest power of two that is not above |x|; 0 below the normal numbers
 Tensor is_finite(const Tensor& x);
 Tensor is_inf(const Tensor& x);
 Tensor is_nan(const Tensor& x);

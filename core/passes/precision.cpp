@@ -220,6 +220,7 @@ Graph apply_precision(const Graph& graph, PrecisionPolicy precision) {
     case PrecisionPolicy::fp16_pure:
       return simplify(Halver(graph, Dtype::f16).run(graph));
     case PrecisionPolicy::bf16:
+    case PrecisionPolicy::bf16_pure:
       return simplify(Halver(graph, Dtype::bf16).run(graph));
     case PrecisionPolicy::tf32:
       return with_math(with_wide_squares(graph), Math::tf32);

@@ -7,6 +7,7 @@
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/gradient_rules.h"
+#include "nixie/core/ops/operands.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -64,6 +65,7 @@ Gradients rule(const Tensor& y, const Tensor& g) {
 std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt) {
   check(loss.shape().size() == 1, "gradients: the loss has shape ", loss.shape(), ", expected one element");
   check(is_floating(loss.dtype()), "gradients: the loss is ", loss.dtype(), ", expected a floating type");
+  const OperandScope none({});  // the operands of gradients' products already are what a rule gave
   std::unordered_map<const Node*, Tensor> grad;
   grad.emplace(loss.id(), full(loss.shape(), 1.0, loss.dtype()));
   const std::vector<Tensor> order = between(loss, wrt);

@@ -126,6 +126,10 @@ double compute(const Instruction& code, double a, double b, double c) {
       return std::nearbyint(a);
     case Primitive::trunc:
       return std::trunc(a);
+    case Primitive::binade:
+      return a == 0 ? 0 : std::ldexp(1.0, std::ilogb(a));
+    case Primitive::copysign:
+      return std::copysign(a, b);
     case Primitive::bit_and:
       return static_cast<double>(ia() & ib());
     case Primitive::bit_or:

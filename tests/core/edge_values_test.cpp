@@ -45,6 +45,10 @@ TEST(EdgeValues, OddFunctionsKeepTheSignOfZero) {
     }
 }
 
+TEST(EdgeValues, ZerosOfBothSignsInOneKernel) {
+  for (const Dtype dtype : kFloats) expect_same(where(row({1, -1, 1}, dtype) > 0, 0.0, -0.0), {0.0, -0.0, 0.0});
+}
+
 TEST(EdgeValues, OfTwoNumbers) {
   const struct {
     const char* name;

@@ -69,6 +69,7 @@ const std::map<std::string, Reference>& references() {
       {"ceil", [](double a, double, double) { return std::ceil(a); }},
       {"round", [](double a, double, double) { return std::nearbyint(a); }},
       {"trunc", [](double a, double, double) { return std::trunc(a); }},
+      {"binade", [](double a, double, double) { return std::ldexp(1.0, std::ilogb(a)); }},
       {"relu", [](double a, double, double) { return a > 0 ? a : 0; }},
       {"leaky_relu", [](double a, double b, double) { return a > 0 ? a : a * b; }},
       {"elu", [](double a, double b, double) { return a > 0 ? a : b * (std::exp(a) - 1); }},

@@ -269,5 +269,52 @@ TEST(Optimizer, SaysWhatDoesNotFit) {
             "optimizer: parameter other is not one of its own");
 }
 
+// 1,000 steps of 1/64 of the distance of neighbours: to the nearest nothing moves, in the mean of random roundings all
+// of it does. Stored halves and formats kept in f32 alike.
+TEST(Optimizer, StochasticUpdatesLoseNoSmallSteps) {
+  const struct {
+    Dtype stored;
+    const char* format;
+    double ulp;  // of 1 and of what follows it
+  } rows[] = {{Dtype::f16, "", 0x1p-10}, {Dtype::bf16, "", 0x1p-7}, {Dtype::f32, "e4m3", 0x1p-3}};
+  constexpr std::int64_t kCount = 4000;
+  for (const auto& row : rows)
+    for (const char* rounding : {"nearest", "stochastic"}) {
+      Parameters parameters(3, row.stored);
+      const Variable w = parameters.make("fc.weight", {kCount}, Init::constant(1));
+      const Optimizer optimizer(parameters, {.rule = Sgd{.momentum = 0},
+                                             .schedule = ConstantRate{.rate = row.ulp / 64},
+                                             .groups = {{.format = row.format, .rounding = rounding}}});
+      Step step(test_backend(), [&](const Inputs&) {
+        optimizer.update({{w, full({kCount}, -1.0, row.stored)}});
+        return Outputs{};
+      });
+      for (int i = 0; i < 100; ++i) step({});
+      double mean = 0;
+      for (const float each : w.array().to(Dtype::f32).to_vector<float>()) {
+        mean += each;
+        EXPECT_EQ(std::fmod(each - 1, row.ulp), 0);
+      }
+      const double moved = (mean / kCount - 1) / (row.ulp / 64);
+      if (std::string(rounding) == "nearest")
+        EXPECT_EQ(moved, 0) << row.format;
+      else
+        EXPECT_NEAR(moved, 100, 5) << to_string(row.stored) << row.format;  // 64 sqrt(100/64 / 4000) = 1.3
+    }
+}
+
+TEST(Optimizer, RoundingsThatNoGroupCanHave) {
+  Toy toy;
+  const std::pair<ParameterGroup, const char*> rows[] = {
+      {{.format = "e9m1"}, "parameter_groups.0: format e9m1: expected 2 to 8 bits"},
+      {{.rounding = "stochastic"}, "parameter_groups.0: rounding is stochastic and its parameters are f32"},
+      {{.rounding = "up"}, "parameter_groups.0: rounding is up"},
+  };
+  for (const auto& [group, text] : rows) {
+    const std::string line = error_of([&] { Optimizer(toy.parameters, {.groups = {group}}); });
+    EXPECT_EQ(line.substr(0, std::string(text).size()), text);
+  }
+}
+
 }  // namespace
 }  // namespace nixie

@@ -31,6 +31,7 @@ PrecisionTraits precision_named(const std::string& name) {
     case PrecisionPolicy::fp16_pure:
       return {name, policy, "float16", Dtype::f16, Dtype::f16, kHalfBound, kOfHalves};
     case PrecisionPolicy::bf16:
+    case PrecisionPolicy::bf16_pure:
       return {name, policy, "bfloat16", Dtype::bf16, Dtype::bf16, kBfloatBound, kOfBfloats};
   }
   return {name, policy, "float32", Dtype::f32, Dtype::f32, kBound, kOfFloats};

@@ -25,6 +25,7 @@ Dtype stored_dtype(PrecisionPolicy precision) {
     case PrecisionPolicy::fp16_pure:
       return Dtype::f16;
     case PrecisionPolicy::bf16:
+    case PrecisionPolicy::bf16_pure:
       return Dtype::bf16;
     case PrecisionPolicy::ieee:
     case PrecisionPolicy::fp32:

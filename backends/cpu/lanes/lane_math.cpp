@@ -215,6 +215,13 @@ void pow_lanes(const void* a, const void* b, const void*, void* out, std::int64_
   }
 }
 
+// The exponent's bits alone are a power of two; those of subnormal numbers are 0, those of NaN infinity.
+template <class T>
+T binade_of(T x) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  return std::bit_cast<T>(std::bit_cast<Bits>(x) & std::bit_cast<Bits>(std::numeric_limits<T>::infinity()));
+}
+
 // Functions that exist once for both types: exactly rounded ones vectorise as plain loops, rare ones call libm.
 template <class T>
 LaneFunction common(Primitive primitive) {
@@ -231,6 +238,10 @@ LaneFunction common(Primitive primitive) {
       return unary<T>([](T x) { return std::nearbyint(x); });
     case Primitive::trunc:
       return unary<T>([](T x) { return std::trunc(x); });
+    case Primitive::binade:
+      return unary<T>([](T x) { return binade_of(x); });
+    case Primitive::copysign:
+      return binary<T>([](T x, T y) { return std::copysign(x, y); });
     case Primitive::exp2:
       return exp2_lanes<T>;
     case Primitive::asin:

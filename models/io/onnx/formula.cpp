@@ -181,6 +181,8 @@ class Formulas {
       case Primitive::normal:
       case Primitive::cast:
       case Primitive::atan2:
+      case Primitive::binade:
+      case Primitive::copysign:
       case Primitive::bit_and:
       case Primitive::bit_or:
       case Primitive::bit_xor:

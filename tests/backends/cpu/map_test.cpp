@@ -63,6 +63,8 @@ const PrimitiveRow kPrimitives[] = {
     {Primitive::ceil, -9, 9},
     {Primitive::round, -9, 9},
     {Primitive::trunc, -9, 9},
+    {Primitive::binade, -9, 9, 0, false},
+    {Primitive::copysign, -9, 9, 0, false},
 };
 const PrimitiveRow kBitPrimitives[] = {
     {Primitive::bit_and, -1e6, 1e6}, {Primitive::bit_or, -1e6, 1e6},  {Primitive::bit_xor, -1e6, 1e6},

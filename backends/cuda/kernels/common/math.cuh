@@ -104,6 +104,14 @@ __device__ inline float round_bf16(float a) { return widen(convert<bf16>(a)); }
 __device__ inline double round_f16(double a) { return widen(convert<f16>(a)); }
 __device__ inline double round_bf16(double a) { return widen(convert<bf16>(a)); }
 
+// The exponent's bits alone: a power of two; of subnormal numbers 0, of NaN infinity.
+__device__ inline float binade(float a) { return __uint_as_float(__float_as_uint(a) & 0x7f800000u); }
+__device__ inline double binade(double a) {
+  return __longlong_as_double(__double_as_longlong(a) & 0x7ff0000000000000LL);
+}
+__device__ inline float copysign(float a, float b) { return copysignf(a, b); }
+__device__ inline double copysign(double a, double b) { return ::copysign(a, b); }
+
 __device__ inline float pow(float a, float b) { return powf(a, b); }
 __device__ inline double pow(double a, double b) { return ::pow(a, b); }
 __device__ inline float mod(float a, float b) { return fmodf(a, b); }

@@ -1,0 +1,336 @@
+// The formats by name, and rounding to them as formulas of exact arithmetic.
+#include "nixie/core/ops/formats.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie {
+namespace {
+
+constexpr int kMostMantissaBits = 21;
+constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double power_of_two(int exponent) { return std::ldexp(1.0, exponent); }
+
+/// A float without infinities whose `reserved` largest codes are no finite numbers.
+Format finite_float(std::string name, int exponent_bits, int mantissa_bits, int bias, int reserved, bool nan) {
+  Format format{.name = std::move(name), .exponent_bits = exponent_bits, .mantissa_bits = mantissa_bits, .bias = bias};
+  const int code = (1 << (exponent_bits + mantissa_bits)) - 1 - reserved;
+  const int exponent = code >> mantissa_bits, mantissa = code - (exponent << mantissa_bits);
+  format.largest = (1 + mantissa * power_of_two(-mantissa_bits)) * power_of_two(exponent - bias);
+  format.lowest = -format.largest;
+  format.infinities = false;
+  format.nan = nan;
+  format.saturating = true;
+  return format;
+}
+
+Format without_negative_zero(Format format) {
+  format.signed_zero = false;
+  return format;
+}
+
+Format named(Format format, std::string name) {
+  format.name = std::move(name);
+  return format;
+}
+
+Format saturating(Format format) {
+  format.saturating = true;
+  return format;
+}
+
+const std::vector<Format>& named_formats() {
+  static const std::vector<Format> formats = {
+      named(Format::ieee(5, 10), "f16"),
+      named(Format::ieee(8, 7), "bf16"),
+      named(Format::ieee(8, 10), "tf32"),
+      finite_float("e4m3", 4, 3, 7, 1, true),
+      named(saturating(Format::ieee(5, 2)), "e5m2"),
+      without_negative_zero(finite_float("e4m3fnuz", 4, 3, 8, 0, true)),
+      without_negative_zero(finite_float("e5m2fnuz", 5, 2, 16, 0, true)),
+      finite_float("e3m2", 3, 2, 3, 0, false),
+      finite_float("e2m3", 2, 3, 1, 0, false),
+      finite_float("e2m1", 2, 1, 1, 0, false),
+      Format::integer(4),
+      Format::integer(8),
+      Format::integer(16),
+      Format::integer(4, false),
+      Format::integer(8, false),
+      Format::integer(16, false),
+  };
+  return formats;
+}
+
+/// The numbers that fill the pattern's `#`s, one each; empty if the text does not fit.
+std::vector<int> numbers_in(std::string_view text, std::string_view pattern) {
+  std::vector<int> numbers;
+  for (const char c : pattern) {
+    if (c != '#') {
+      if (text.empty() || text[0] != c) return {};
+      text.remove_prefix(1);
+      continue;
+    }
+    int number = 0, digits = 0;
+    for (; !text.empty() && text[0] >= '0' && text[0] <= '9' && digits < 3; ++digits, text.remove_prefix(1))
+      number = 10 * number + (text[0] - '0');
+    if (digits == 0) return {};
+    numbers.push_back(number);
+  }
+  return text.empty() ? numbers : std::vector<int>{};
+}
+
+// ---- rounding ----
+
+/// The magnitude on the format's grid, whose exponents have no end. Adding and subtracting 1.5 times a power of two
+/// whose last bit is the distance of a's neighbours rounds to it, ties to even, and is exact otherwise.
+Symbol on_grid(Symbol a, Symbol binade, const Format& format, Rounding rounding, int precision, const Symbol* random) {
+  const Symbol anchor = binade * (1.5 * power_of_two(precision - 1 - format.mantissa_bits));
+  const Symbol nearest = (a + anchor) - anchor;
+  if (rounding == Rounding::nearest) return nearest;
+  const Symbol quantum = binade * power_of_two(-format.mantissa_bits);
+  const Symbol below = select(nearest > a, nearest - quantum, nearest);
+  return rounding == Rounding::toward_zero ? below : select(*random * quantum < a - below, below + quantum, below);
+}
+
+Symbol rounded(Symbol x, const Format& format, Rounding rounding, int precision, const Symbol* random) {
+  const double far = format.saturating   ? format.largest
+                     : format.infinities ? kInfinity
+                     : format.nan        ? kNaN
+                                         : format.largest;
+  const Symbol a = abs(x);
+  // With 8 bits of exponent the anchor of large numbers would leave f32, and small ones would not leave room for the
+  // random bits: these are moved by 2^40 towards the middle and back.
+  const bool is_wide = precision == 24 && std::ilogb(format.largest) + precision - format.mantissa_bits > 126;
+  const double down = power_of_two(-40), up = power_of_two(40), least = power_of_two(1 - format.bias);
+  const Symbol is_large = a >= up;
+  const Symbol moved = is_wide ? a * select(is_large, down, up) : a;
+  const Symbol grid =
+      on_grid(moved, max(binade(moved), is_wide ? least * up : least), format, rounding, precision, random);
+  Symbol y = is_wide ? grid * select(is_large, up, down) : grid;
+  if (!format.subnormals) y = select(y < least, 0, y);
+  const Symbol limit =
+      format.lowest == -format.largest ? Symbol(format.largest) : select(x < 0, -format.lowest, format.largest);
+  const Symbol beyond = format.saturating ? limit : Symbol(far);
+  // Of infinity and NaN the grid has NaN.
+  const double largest = precision == 24 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  if (rounding == Rounding::toward_zero)
+    y = select(y <= limit, y, select(a <= largest, limit, beyond));
+  else
+    y = select(y <= limit, y, beyond);
+  if (!(format.nan && std::isnan(far))) y = select(is_nan(x), format.nan ? kNaN : 0.0, y);
+  const Symbol with_sign = copysign(y, x);
+  return format.signed_zero ? with_sign : select(y == 0, 0, with_sign);
+}
+
+/// The op of a format, a rounding and a type of arithmetic. Equal ones are one object, so that equal roundings of a
+/// value are computed once.
+const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_double) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, Rounding, bool>, Elementwise> ops;
+  const std::string key =
+      fmt::format("{} {} {} {} {} {} {}{}{}{}{}", format.name, format.exponent_bits, format.mantissa_bits, format.bias,
+                  format.largest, format.lowest, format.infinities, format.nan, format.saturating, format.subnormals,
+                  format.signed_zero);
+  const std::lock_guard lock(mutex);
+  const auto found = ops.find({key, rounding, in_double});
+  if (found != ops.end()) return found->second;
+  const int precision = in_double ? 53 : 24;
+  const std::string name = fmt::format("{} {}", format.name, to_string(rounding));
+  const bool clips = format.saturating;
+  const double low = format.lowest, high = format.largest;
+  const auto passed = [=](const Tensor& g, const Tensor& x) {
+    return clips ? where(logical_and(x >= low, x <= high), g, 0) : g;
+  };
+  const ElementwiseTraits traits{.result = ResultType::floating, .domain = {}};
+  const Elementwise op =
+      rounding == Rounding::stochastic
+          ? Elementwise::undeclared(
+                name, [=](Symbol x, Symbol random) { return rounded(x, format, rounding, precision, &random); },
+                [=](const Tensor& g, const Tensor&, const Tensor& x, const Tensor&) {
+                  return Gradients{passed(g, x), {}};
+                },
+                traits)
+          : Elementwise::undeclared(
+                name, [=](Symbol x) { return rounded(x, format, rounding, precision, nullptr); },
+                [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x)}; }, traits);
+  return ops.emplace(std::tuple(key, rounding, in_double), op).first->second;
+}
+
+// ---- scales ----
+
+/// x with `axis` as blocks of `block`: [.., blocks, block, ..], padded with zeros.
+Tensor in_blocks(const Tensor& x, int axis, std::int64_t block) {
+  const auto at = static_cast<std::size_t>(axis);
+  const std::int64_t blocks = (x.shape()[axis] + block - 1) / block;
+  std::vector<std::int64_t> none(static_cast<std::size_t>(x.rank()), 0), more = none;
+  more[at] = blocks * block - x.shape()[axis];
+  std::vector<std::int64_t> sizes = x.shape().sizes();
+  sizes[at] = blocks;
+  sizes.insert(sizes.begin() + axis + 1, block);
+  return reshape(more[at] == 0 ? x : pad(x, none, more), sizes);
+}
+
+/// The inverse, for a result whose axis has `size`.
+Tensor out_of_blocks(const Tensor& x, int axis, std::int64_t size) {
+  std::vector<std::int64_t> sizes = x.shape().sizes();
+  const auto at = static_cast<std::size_t>(axis);
+  sizes[at] *= sizes[at + 1];
+  sizes.erase(sizes.begin() + axis + 1);
+  const Tensor merged = reshape(x, sizes);
+  if (sizes[at] == size) return merged;
+  std::vector<Index> all(at, Index::all());
+  all.push_back(Index::range(0, size));
+  return slice(merged, all);
+}
+
+Tensor scale_over(const Tensor& x, const Format& format, const Axes& axes) {
+  const Tensor largest = max(abs(x), axes);
+  const int top = std::ilogb(format.largest);
+  // An f32 has no 2^-127 among its normal numbers, so the smallest scale is 2^-126.
+  const Tensor scale = clip(binade(largest) * power_of_two(-top), power_of_two(-126), power_of_two(127));
+  return stop_gradient(where(is_finite(largest), scale, kNaN));
+}
+
+Tensor rounded_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding, const Tensor& random) {
+  return quantized(x / scale, saturating(format), rounding, random) * scale;
+}
+
+Axes other_axes(const Tensor& x, int axis) {
+  Axes axes;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != axis) axes.push_back(i);
+  return axes;
+}
+
+template <class Enum, std::size_t n>
+Enum value_named(const std::string_view (&names)[n], std::string_view name, const char* what) {
+  std::string known;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+    known += (i == 0 ? "" : ", ") + std::string(names[i]);
+  }
+  fail(Fault::usage, what, " is \"", name, "\", expected one of ", known);
+}
+
+constexpr std::string_view kRoundings[] = {"nearest", "toward_zero", "stochastic"};
+constexpr std::string_view kGroups[] = {"none", "tensor", "channel", "block"};
+
+}  // namespace
+
+double Format::quantum() const { return power_of_two(1 - bias - mantissa_bits); }
+
+int Format::bits() const { return (lowest < 0 ? 1 : 0) + exponent_bits + mantissa_bits; }
+
+Format Format::ieee(int exponent_bits, int mantissa_bits) {
+  check(exponent_bits >= 2 && exponent_bits <= 8 && mantissa_bits >= 1 && mantissa_bits <= kMostMantissaBits,
+        "format e", exponent_bits, "m", mantissa_bits, ": expected 2 to 8 bits of exponent and 1 to ",
+        kMostMantissaBits, " of mantissa");
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  Format format = finite_float(fmt::format("e{}m{}", exponent_bits, mantissa_bits), exponent_bits, mantissa_bits, bias,
+                               1 << mantissa_bits, true);
+  format.infinities = true;
+  format.saturating = false;
+  return format;
+}
+
+Format Format::fixed_point(int bits, int fraction_bits) {
+  check(bits >= 2 && bits <= 16 && fraction_bits >= -64 && fraction_bits <= 64, "fixed point of ", bits, " bits, ",
+        fraction_bits, " of fraction: expected 2 to 16 bits and -64 to 64 of fraction");
+  const double unit = power_of_two(-fraction_bits), half = power_of_two(bits - 1);
+  return {.name = fmt::format("fixed{}.{}", bits, fraction_bits),
+          .exponent_bits = 0,
+          .mantissa_bits = bits - 1,
+          .bias = 1 - (bits - 1 - fraction_bits),
+          .largest = (half - 1) * unit,
+          .lowest = -half * unit,
+          .infinities = false,
+          .nan = false,
+          .saturating = true,
+          .signed_zero = false};
+}
+
+Format Format::integer(int bits, bool is_signed) {
+  Format format = fixed_point(bits, 0);
+  if (is_signed) return named(format, fmt::format("int{}", bits));
+  format.mantissa_bits = bits;
+  format.bias = 1 - bits;
+  format.largest = power_of_two(bits) - 1;
+  format.lowest = 0;
+  return named(format, fmt::format("uint{}", bits));
+}
+
+Format Format::p3109(int k, int p, bool extended) {
+  check(k >= 3 && k <= 15 && p >= 2 && p < k && k - p <= 8, "format binary", k, "p", p,
+        ": expected 3 to 15 bits, 2 of precision or more, and at most 8 of exponent");
+  // The code of -0 is NaN; the largest positive one is infinity where there is one.
+  Format format = without_negative_zero(finite_float(fmt::format("binary{}p{}s{}", k, p, extended ? 'e' : 'f'), k - p,
+                                                     p - 1, 1 << (k - p - 1), extended ? 1 : 0, true));
+  format.infinities = extended;
+  format.saturating = !extended;
+  return format;
+}
+
+Format format_named(std::string_view name) {
+  for (const Format& format : named_formats())
+    if (format.name == name) return format;
+  if (const auto n = numbers_in(name, "e#m#"); n.size() == 2) return Format::ieee(n[0], n[1]);
+  for (const bool extended : {false, true})
+    if (const auto n = numbers_in(name, extended ? "binary#p#se" : "binary#p#sf"); n.size() == 2)
+      return Format::p3109(n[0], n[1], extended);
+  fail(Fault::usage, "format is \"", name, "\", expected one of ", fmt::format("{}", fmt::join(format_names(), ", ")),
+       ", e<E>m<M> or binary<k>p<p>s<e|f>");
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const Format& format : named_formats()) names.push_back(format.name);
+  return names;
+}
+
+std::string_view to_string(Rounding rounding) { return kRoundings[static_cast<std::size_t>(rounding)]; }
+Rounding rounding_named(std::string_view name) { return value_named<Rounding>(kRoundings, name, "rounding"); }
+std::string_view to_string(ScaleGroup group) { return kGroups[static_cast<std::size_t>(group)]; }
+ScaleGroup scale_group_named(std::string_view name) { return value_named<ScaleGroup>(kGroups, name, "scale"); }
+
+Tensor quantized(const Tensor& x, const Format& format, Rounding rounding, const Tensor& random) {
+  check(format.mantissa_bits >= 1 && format.mantissa_bits <= kMostMantissaBits, "quantized: format ", format.name,
+        " has ", format.mantissa_bits, " bits of mantissa, expected 1 to ", kMostMantissaBits);
+  const Elementwise& op = rounding_op(format, rounding, x.dtype() == Dtype::f64);
+  check(random.has_value() == (rounding == Rounding::stochastic), "quantized: rounding is ", to_string(rounding),
+        random.has_value() ? ", which takes no random numbers"
+                           : "; give it random numbers: uniform(shape, stream, step)");
+  if (!random.has_value()) return op(floating(x));
+  check(random.shape() == x.shape(), "quantized: random numbers of ", random.shape(), " for ", x.shape(),
+        ", expected one for each element");
+  // The rounding's own type decides the arithmetic's: f32 numbers beside halves would widen the result.
+  return retype(op(floating(x), random), is_floating(x.dtype()) ? x.dtype() : Dtype::f32);
+}
+
+Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
+  if (scaling.group == ScaleGroup::channel)
+    return scale_over(x, format, other_axes(x, x.shape().normal_axis(scaling.axis)));
+  check(scaling.group == ScaleGroup::tensor, "scale_of: the scale is that of each ", to_string(scaling.group),
+        ", expected tensor or channel");
+  return scale_over(x, format, other_axes(x, -1));
+}
+
+Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling, Rounding rounding,
+                        const Tensor& random) {
+  if (scaling.group == ScaleGroup::none) return quantized(x, format, rounding, random);
+  if (scaling.group != ScaleGroup::block) return rounded_by(x, scale_of(x, format, scaling), format, rounding, random);
+  check(scaling.block >= 1, "scaled_quantized: block is ", scaling.block, ", expected at least 1");
+  const int axis = x.shape().normal_axis(scaling.axis);
+  const std::int64_t size = x.shape()[axis];
+  const Tensor blocks = in_blocks(x, axis, scaling.block);
+  const Tensor drawn = random.has_value() ? in_blocks(random, axis, scaling.block) : Tensor{};
+  return out_of_blocks(rounded_by(blocks, scale_over(blocks, format, {axis + 1}), format, rounding, drawn), axis, size);
+}
+
+}  // namespace nixie

@@ -1,0 +1,59 @@
+// The rule in force, which of a product's operands are weights, and gradients that follow the rule.
+#include "nixie/core/ops/operands.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "nixie/core/graph/storage.h"
+#include "nixie/core/ops/elementwise.h"
+
+namespace nixie {
+namespace {
+
+thread_local const OperandScope* innermost = nullptr;
+
+/// Whether x is computed from Variables and numbers alone.
+bool is_weight(const Tensor& x) {
+  bool any = false;
+  std::vector<const Node*> stack{x.id()};
+  std::unordered_set<const Node*> visited;
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (!visited.insert(node).second) continue;
+    if (std::holds_alternative<Random>(node->op)) return false;
+    if (const auto* input = std::get_if<Input>(&node->op)) {
+      if (!input->variable && !(input->storage && input->storage->of_variable())) return false;
+      any = true;
+    }
+    for (const Tensor& each : node->inputs) stack.push_back(each.id());
+  }
+  return any;
+}
+
+}  // namespace
+
+std::string_view to_string(OperandRole role) {
+  constexpr std::string_view kNames[] = {"weights", "activations", "gradients"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+OperandScope::OperandScope(OperandRule rule) : rule_(std::move(rule)), outer_(std::exchange(innermost, this)) {}
+OperandScope::~OperandScope() { innermost = outer_; }
+
+Tensor OperandScope::operand(const Tensor& x) {
+  if (!innermost || !innermost->rule_) return x;
+  return innermost->rule_(x, is_weight(x) ? OperandRole::weights : OperandRole::activations, Scope::path());
+}
+
+Tensor OperandScope::product(const Tensor& y) {
+  if (!innermost || !innermost->rule_) return y;
+  const Elementwise with_rule = Elementwise::undeclared(
+      "with_gradient", [](Symbol x) { return x; },
+      [rule = innermost->rule_, layer = Scope::path()](const Tensor& g, const Tensor&, const Tensor&) {
+        return Gradients{rule(g, OperandRole::gradients, layer)};
+      });
+  return with_rule(y);
+}
+
+}  // namespace nixie

@@ -1,0 +1,48 @@
+// OperandScope: what is done with the operands of products while a graph is written, such as rounding them to a format
+// or measuring them. Layers need not know of it.
+//
+//   const OperandScope scope([](const Tensor& x, OperandRole, const std::string&) { return quantized(x,
+//   format_named("e4m3")); }); Tensor y = model(x, pass);  // every matmul, conv and deconv multiplies numbers of e4m3,
+//   forward and backward
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "nixie/core/graph/tensor.h"
+
+namespace nixie {
+
+/// What an operand of a product is. The product's gradients are products of the same two operands and its result's
+/// gradient, so these three are all that a layer multiplies.
+enum class OperandRole : std::uint8_t {
+  weights,      ///< computed from Variables, and from nothing else but numbers
+  activations,  ///< any other operand
+  gradients     ///< of the product's result
+};
+std::string_view to_string(OperandRole role);
+
+/// The value to multiply in place of x, of its shape and type. `layer` is the path of the open Scopes
+/// (`features.0`). That of a gradient is called when gradients are taken, after the scope may have ended.
+using OperandRule = std::function<Tensor(const Tensor& x, OperandRole role, const std::string& layer)>;
+
+/// While it exists, products written on this thread follow the rule; those of gradients do not by themselves, since
+/// their operands are already what the rule gave. Scopes nest: the innermost counts; an empty rule is none.
+class OperandScope {
+ public:
+  explicit OperandScope(OperandRule rule);
+  ~OperandScope();
+  OperandScope(const OperandScope&) = delete;
+  OperandScope& operator=(const OperandScope&) = delete;
+
+  /// The operand by the rule in force; x itself without one.
+  static Tensor operand(const Tensor& x);
+  /// A product's result, whose gradient follows the rule in force.
+  static Tensor product(const Tensor& y);
+
+ private:
+  OperandRule rule_;
+  const OperandScope* outer_;
+};
+
+}  // namespace nixie
