@@ -16,7 +16,8 @@ const std::string& format_of(const FormatRule& rule, OperandRole role) {
   return role == OperandRole::activations ? rule.activations : rule.gradients;
 }
 
-/// Axis 1 of activations and of their gradients are the channels; weights have the results' channels first.
+}  // namespace
+
 Scaling scaling_of(const FormatRule& rule, const Tensor& x, OperandRole role) {
   const ScaleGroup group = scale_group_named(rule.scale);
   const int channel = role == OperandRole::weights ? 0 : 1;
@@ -24,12 +25,12 @@ Scaling scaling_of(const FormatRule& rule, const Tensor& x, OperandRole role) {
   return {.group = x.rank() > axis ? group : ScaleGroup::tensor, .axis = axis, .block = rule.block};
 }
 
-}  // namespace
-
 OperandRule operand_rule(const std::vector<FormatRule>& rules, const Pass& pass) {
-  for (const FormatRule& rule : rules)
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const Scope scope(fmt::format("formats.{}", i));
     for (const OperandRole role : {OperandRole::weights, OperandRole::activations, OperandRole::gradients})
-      if (const std::string& name = format_of(rule, role); !name.empty()) format_named(name);
+      if (const std::string& name = format_of(rules[i], role); !name.empty()) format_named(name);
+  }
   // A layer may have several products: each operand has random numbers of its own.
   const auto drawn = std::make_shared<std::map<std::string, int>>();
   return [=, step = pass.step, seed = pass.seed, training = pass.training](const Tensor& x, OperandRole role,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/core/base/fields.h"
+#include "nixie/core/ops/formats.h"
 #include "nixie/core/ops/operands.h"
 #include "nixie/layers/layer.h"
 
@@ -39,6 +40,10 @@ struct FormatRule {
   }
 };
 inline std::string field_text(const FormatRule& rule) { return fields_text(rule); }
+
+/// The scales of an operand: axis 1 of activations and of their gradients are the channels, weights have the channels
+/// of the result first.
+Scaling scaling_of(const FormatRule& rule, const Tensor& x, OperandRole role);
 
 /// What the rules make of the operands of one run of a net. Throws for a format that is not known.
 OperandRule operand_rule(const std::vector<FormatRule>& rules, const Pass& pass);

@@ -35,7 +35,10 @@ Model Model::with_mirror_average() const {
 Model Model::with_formats(const std::vector<FormatRule>& rules) const {
   Model result = *this;
   if (rules.empty()) return result;
-  for (const FormatRule& rule : rules) check_fields(rule);
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const Scope scope(fmt::format("formats.{}", i));
+    check_fields(rules[i]);
+  }
   operand_rule(rules, Pass{});  // throws for an unknown format
   check_rules(rules);
   result.forward_ = [forward = forward_, rules](const Tensor& x, Pass& pass) {

@@ -165,42 +165,59 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
 
 // ---- scales ----
 
-/// x with `axis` as blocks of `block`: [.., blocks, block, ..], padded with zeros.
-Tensor in_blocks(const Tensor& x, int axis, std::int64_t block) {
-  const auto at = static_cast<std::size_t>(axis);
-  const std::int64_t blocks = (x.shape()[axis] + block - 1) / block;
-  std::vector<std::int64_t> none(static_cast<std::size_t>(x.rank()), 0), more = none;
-  more[at] = blocks * block - x.shape()[axis];
-  std::vector<std::int64_t> sizes = x.shape().sizes();
-  sizes[at] = blocks;
-  sizes.insert(sizes.begin() + axis + 1, block);
-  return reshape(more[at] == 0 ? x : pad(x, none, more), sizes);
-}
-
-/// The inverse, for a result whose axis has `size`.
-Tensor out_of_blocks(const Tensor& x, int axis, std::int64_t size) {
-  std::vector<std::int64_t> sizes = x.shape().sizes();
-  const auto at = static_cast<std::size_t>(axis);
-  sizes[at] *= sizes[at + 1];
-  sizes.erase(sizes.begin() + axis + 1);
-  const Tensor merged = reshape(x, sizes);
-  if (sizes[at] == size) return merged;
-  std::vector<Index> all(at, Index::all());
-  all.push_back(Index::range(0, size));
-  return slice(merged, all);
-}
-
-Tensor scale_over(const Tensor& x, const Format& format, const Axes& axes) {
-  const Tensor largest = max(abs(x), axes);
-  const int top = std::ilogb(format.largest);
+/// The power of two of a group. A block's is OCP MX's, floor(log2 largest): its largest number may saturate. Others are
+/// the smallest with which none does.
+Tensor scale_over(const Tensor& x, const Format& format, const Axes& axes, bool is_block) {
+  const Tensor most = max(abs(x), axes);
+  Tensor scale = binade(most) * power_of_two(-std::ilogb(format.largest));
+  if (!is_block) {
+    const Tensor share = most * (1 / format.largest), below = binade(share);
+    scale = where(below * format.largest < most, below * 2, below);
+  }
   // An f32 has no 2^-127 among its normal numbers, so the smallest scale is 2^-126.
-  const Tensor scale = clip(binade(largest) * power_of_two(-top), power_of_two(-126), power_of_two(127));
-  return stop_gradient(where(is_finite(largest), scale, kNaN));
+  scale = clip(scale, power_of_two(-126), power_of_two(127));
+  return stop_gradient(where(is_finite(most), scale, kNaN));
 }
 
 Tensor rounded_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding, const Tensor& random) {
   return quantized(x / scale, saturating(format), rounding, random) * scale;
 }
+
+/// The blocks along an axis of x, the last one padded with zeros: [.., blocks, block, ..].
+class Blocks {
+ public:
+  Blocks(const Tensor& x, const Scaling& scaling) : axis_(x.shape().normal_axis(scaling.axis)), block_(scaling.block) {
+    check(block_ >= 1, "scaled_quantized: block is ", block_, ", expected at least 1");
+    size_ = x.shape()[axis_];
+    values_ = of(x);
+  }
+
+  Tensor of(const Tensor& x) const {
+    const auto at = static_cast<std::size_t>(axis_);
+    const std::int64_t count = (size_ + block_ - 1) / block_;
+    std::vector<std::int64_t> none(static_cast<std::size_t>(x.rank()), 0), more = none, sizes = x.shape().sizes();
+    more[at] = count * block_ - size_;
+    sizes[at] = count;
+    sizes.insert(sizes.begin() + axis_ + 1, block_);
+    return reshape(more[at] == 0 ? x : pad(x, none, more), sizes);
+  }
+  /// The inverse.
+  Tensor joined(const Tensor& x) const {
+    const auto at = static_cast<std::size_t>(axis_);
+    std::vector<std::int64_t> sizes = x.shape().sizes();
+    sizes[at] *= sizes[at + 1];
+    sizes.erase(sizes.begin() + axis_ + 1);
+    std::vector<Index> kept(at, Index::all());
+    kept.push_back(Index::range(0, size_));
+    return sizes[at] == size_ ? reshape(x, sizes) : slice(reshape(x, sizes), kept);
+  }
+  Tensor scale(const Format& format) const { return scale_over(values_, format, {axis_ + 1}, true); }
+
+ private:
+  int axis_;
+  std::int64_t block_, size_ = 0;
+  Tensor values_;
+};
 
 Axes other_axes(const Tensor& x, int axis) {
   Axes axes;
@@ -315,22 +332,29 @@ Tensor quantized(const Tensor& x, const Format& format, Rounding rounding, const
 
 Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
   if (scaling.group == ScaleGroup::channel)
-    return scale_over(x, format, other_axes(x, x.shape().normal_axis(scaling.axis)));
+    return scale_over(x, format, other_axes(x, x.shape().normal_axis(scaling.axis)), false);
   check(scaling.group == ScaleGroup::tensor, "scale_of: the scale is that of each ", to_string(scaling.group),
         ", expected tensor or channel");
-  return scale_over(x, format, other_axes(x, -1));
+  return scale_over(x, format, other_axes(x, -1), false);
 }
 
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling, Rounding rounding,
                         const Tensor& random) {
   if (scaling.group == ScaleGroup::none) return quantized(x, format, rounding, random);
   if (scaling.group != ScaleGroup::block) return rounded_by(x, scale_of(x, format, scaling), format, rounding, random);
-  check(scaling.block >= 1, "scaled_quantized: block is ", scaling.block, ", expected at least 1");
-  const int axis = x.shape().normal_axis(scaling.axis);
-  const std::int64_t size = x.shape()[axis];
-  const Tensor blocks = in_blocks(x, axis, scaling.block);
-  const Tensor drawn = random.has_value() ? in_blocks(random, axis, scaling.block) : Tensor{};
-  return out_of_blocks(rounded_by(blocks, scale_over(blocks, format, {axis + 1}), format, rounding, drawn), axis, size);
+  const Blocks blocks(x, scaling);
+  return blocks.joined(rounded_by(blocks.of(x), blocks.scale(format), format, rounding,
+                                  random.has_value() ? blocks.of(random) : Tensor{}));
+}
+
+Tensor saturates(const Tensor& x, const Format& format, const Scaling& scaling) {
+  const auto beyond = [&](const Tensor& values, const Tensor& scale) {
+    return logical_or(values > format.largest * scale, values < format.lowest * scale);
+  };
+  if (scaling.group == ScaleGroup::none) return beyond(x, 1.0);
+  if (scaling.group != ScaleGroup::block) return beyond(x, scale_of(x, format, scaling));
+  const Blocks blocks(x, scaling);
+  return blocks.joined(beyond(blocks.of(x), blocks.scale(format)));
 }
 
 }  // namespace nixie

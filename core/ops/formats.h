@@ -73,7 +73,7 @@ Tensor quantized(const Tensor& x, const Format& format, Rounding rounding = Roun
 /// Which elements share a scale.
 enum class ScaleGroup : std::uint8_t {
   none,     ///< the numbers are taken as they are
-  tensor,   ///< all
+  tensor,   ///< all elements
   channel,  ///< those at the same place along `axis`
   block     ///< `block` neighbours along `axis` (OCP MX: 32)
 };
@@ -87,13 +87,16 @@ struct Scaling {
 };
 
 /// The power of two by which elements are divided before they are rounded, of x's shape with size 1 along reduced axes:
-/// 2^(floor(log2 largest |x|) - that of the format's largest number), as OCP MX takes it, an e8m0 number: 2^-127 to
-/// 2^127. Groups of zeros have 2^-127. Not of ScaleGroup::block.
+/// the smallest, from 2^-126 to 2^127, with which no element saturates. Not of ScaleGroup::block.
 Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling);
 
-/// quantized(x / scale) * scale, saturating, with scales from x itself. An infinity or NaN makes its group NaN, as MX's
-/// NaN scale does. Gradient: that of x.
+/// quantized(x / scale) * scale, saturating, with scales from x itself: scale_of's, or for blocks OCP MX's,
+/// 2^(floor(log2 largest |x|) - that of the format's largest number), with which the largest element may saturate. An
+/// infinity or NaN makes its group NaN, as MX's NaN scale does. Gradient: that of x.
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling,
                         Rounding rounding = Rounding::nearest, const Tensor& random = {});
+
+/// True where scaled_quantized finds an element beyond the format's numbers.
+Tensor saturates(const Tensor& x, const Format& format, const Scaling& scaling);
 
 }  // namespace nixie

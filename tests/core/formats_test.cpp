@@ -188,11 +188,12 @@ TEST(Formats, Scales) {
         evaluate(scaled_quantized(x, format_named("e2m1"), {.group = group, .axis = axis, .block = block}), cpu()));
   };
   using Values = std::vector<double>;
-  // 1000 / 2^(9 - 2) = 7.8: beyond 6, so 6 * 128.
-  EXPECT_EQ(scaled(ScaleGroup::tensor, 0, 0), (Values{768, -0.0, 0, 0, 0, 0, 0, 0}));
+  // The scale of 1000 is 2^8, as 2^7 * 6 is below it: 3.9 is 4. A block's is 2^(9 - 2): 7.8 saturates at 6.
+  EXPECT_EQ(scaled(ScaleGroup::tensor, 0, 0), (Values{1024, -0.0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(scaled(ScaleGroup::block, 0, 2)[0], 768);
   const Values rows = scaled(ScaleGroup::channel, 0, 0);
-  EXPECT_EQ(rows[0], 768);
-  EXPECT_EQ(rows[6], std::ldexp(4, -23));                 // 5e-7 = 4.19 2^-23
+  EXPECT_EQ(rows[0], 1024);
+  EXPECT_EQ(rows[6], std::ldexp(4, -23));  // 5e-7 = 4.19 2^-23
   const Values blocks = scaled(ScaleGroup::block, 1, 3);  // 4 = 3 + 1 padded
   EXPECT_EQ(blocks[6], std::ldexp(4, -23));
   EXPECT_EQ(blocks[7], std::ldexp(6, -25));  // 6.7 2^-25 alone, with the scale 2^-25: the nearest below 6.7 is 6

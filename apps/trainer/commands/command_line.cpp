@@ -21,6 +21,7 @@
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/rates/find_rate_command.h"
+#include "nixie/apps/trainer/study/study_command.h"
 #include "nixie/configs/parse/neon.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -134,6 +135,34 @@ Run add_find_rate(CLI::App& app, FindRateRequest& request) {
       ->capture_default_str();
   add_output(app, "--html", request.command.html, "writes the chart to this .html file", ".html");
   return [&] { return run_find_rate(request.choice.load(), request.command), 0; };
+}
+
+struct StudyRequest {
+  ConfigChoice choice = {};
+  StudyCommand command = {};
+};
+
+Run add_study(CLI::App& app, StudyRequest& request) {
+  StudyCommand& command = request.command;
+  app.add_option("SUBJECT", command.subject, "formats: the errors that other number formats would make in its products")
+      ->required()
+      ->check(word_of({"formats"}));
+  add_config(app, request.choice);
+  app.add_option("--steps", command.steps, "training steps that are measured")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  app.add_option("--formats", command.formats, "up to eight formats (docs/numerics.md)")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--scale", command.scaling.scale, "which numbers share a scale: none, tensor, channel or block")
+      ->capture_default_str();
+  app.add_option("--block", command.scaling.block, "numbers of a block")->capture_default_str();
+  app.add_option("--threshold", command.threshold, "largest error of a format that is chosen, in squares over squares")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  add_output(app, "--out", command.out, "writes the configuration with the chosen formats to this .yaml file", ".yaml");
+  add_output(app, "--html", command.html, "writes the errors as a heat map to this .html file", ".html");
+  return [&] { return run_study(request.choice.load(), request.command), 0; };
 }
 
 Run add_config_print(CLI::App& app, ConfigChoice& choice) {
@@ -252,6 +281,7 @@ struct Commands {
   ConfigChoice summary, config;
   ProfileRequest profile;
   FindRateRequest find_rate;
+  StudyRequest study;
   DataCommand data;
   CompareCommand compare;
   CheckpointRequest checkpoint;
@@ -277,6 +307,8 @@ const Entry kEntries[] = {
      [](CLI::App& app, Commands& all) { return add_profile(app, all.profile); }},
     {"find-rate", "suggest a learning rate for a configuration",
      [](CLI::App& app, Commands& all) { return add_find_rate(app, all.find_rate); }},
+    {"study", "measure what other number formats would make of a configuration's products",
+     [](CLI::App& app, Commands& all) { return add_study(app, all.study); }},
     {"config", "print a configuration with every default",
      [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
     {"data", "look into a dataset, check or pack it",

@@ -63,10 +63,17 @@ void run_export(const ExportCommand& command) {
   if (suffix == ".h5") check_replaceable(command.out);
   const std::filesystem::path file =
       command.config.empty() ? chosen_checkpoint(command.checkpoint) : std::filesystem::path(command.config);
-  const TrainedModel trained =
-      command.config.empty()
-          ? load_trained(file, {"precision=fp32"})
-          : model_from_weights(load_config(file, with_data(file, command.data, command.assignments)));
+  const auto load = [&](std::vector<std::string> assignments) {
+    if (command.config.empty()) return load_trained(file, assignments);
+    assignments.insert(assignments.begin(), command.assignments.begin(), command.assignments.end());
+    return model_from_weights(load_config(file, with_data(file, command.data, assignments)));
+  };
+  const std::vector<std::string> exact = {"precision=fp32"};
+  TrainedModel trained = load(command.config.empty() ? exact : std::vector<std::string>{});
+  if (suffix == ".onnx" && !trained.config.formats.empty()) {
+    trained = load({exact[0], "formats=[]"});
+    tell("{}: its operands are not rounded to the run's formats, which ONNX has not\n", command.out);
+  }
   check_output(command.out, FilesInUse({file, trained.config.init_from}));
   if (suffix == ".onnx")
     save_onnx(trained.model, command.out, {.fold_batch_norm = command.fold, .metadata = metadata_of(trained)});
