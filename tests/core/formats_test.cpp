@@ -1,6 +1,9 @@
 // Number formats: every value against a search through the format's own list of numbers, the names' limits as
 // published, stochastic rounding by all random numbers, scales, gradients.
+#include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 
@@ -193,7 +196,7 @@ TEST(Formats, Scales) {
   EXPECT_EQ(scaled(ScaleGroup::block, 0, 2)[0], 768);
   const Values rows = scaled(ScaleGroup::channel, 0, 0);
   EXPECT_EQ(rows[0], 1024);
-  EXPECT_EQ(rows[6], std::ldexp(4, -23));  // 5e-7 = 4.19 2^-23
+  EXPECT_EQ(rows[6], std::ldexp(4, -23));                 // 5e-7 = 4.19 2^-23
   const Values blocks = scaled(ScaleGroup::block, 1, 3);  // 4 = 3 + 1 padded
   EXPECT_EQ(blocks[6], std::ldexp(4, -23));
   EXPECT_EQ(blocks[7], std::ldexp(6, -25));  // 6.7 2^-25 alone, with the scale 2^-25: the nearest below 6.7 is 6
@@ -211,6 +214,43 @@ TEST(Formats, HalvesKeepTheirType) {
   for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
     const Tensor random = rounding == Rounding::stochastic ? uniform({3}, 5) : Tensor{};
     EXPECT_EQ(quantized(x, format_named("e4m3"), rounding, random).dtype(), Dtype::bf16);
+  }
+}
+
+// What ml_dtypes and gfloat give (record_formats.py): other people's programs.
+TEST(Formats, RecordedRoundings) {
+  const char* other = std::getenv("NIXIE_RECORDED_FORMATS");  // a longer record
+  std::ifstream file(other ? other : NIXIE_SOURCE_DIR "/tests/core/fixtures/formats.tsv");
+  std::string name, rounding, result;
+  int saturating = 0;
+  std::uint32_t x = 0, drawn = 0;
+  struct Rows {
+    std::vector<float> x, random;
+    std::vector<std::string> results;
+  };
+  std::map<std::tuple<std::string, int, std::string>, Rows> groups;
+  while (file >> name >> saturating >> rounding >> std::hex >> x >> drawn >> result >> std::dec) {
+    Rows& rows = groups[{name, saturating, rounding}];
+    rows.x.push_back(std::bit_cast<float>(x));
+    rows.random.push_back(static_cast<float>(drawn) * 0x1p-24F);
+    rows.results.push_back(result);
+  }
+  ASSERT_GE(groups.size(), 40U);
+  for (const auto& [key, rows] : groups) {
+    Format format = format_named(std::get<0>(key));
+    format.saturating = std::get<1>(key) == 1;
+    const Rounding mode = rounding_named(std::get<2>(key));
+    const auto n = std::ssize(rows.x);
+    const Tensor random = mode == Rounding::stochastic ? Tensor(Array::from(rows.random, {n})) : Tensor{};
+    const std::vector<double> y = values_of(quantized(Array::from(rows.x, {n}), format, mode, random));
+    for (std::size_t i = 0; i < rows.x.size(); ++i) {
+      const double expected =
+          rows.results[i] == "nan"
+              ? kNaN
+              : std::bit_cast<float>(static_cast<std::uint32_t>(std::stoul(rows.results[i], nullptr, 16)));
+      EXPECT_TRUE(same(y[i], expected)) << format.name << " " << std::get<2>(key) << " " << rows.x[i] << " random "
+                                        << rows.random[i] << ": " << y[i] << ", recorded " << expected;
+    }
   }
 }
 
