@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nixie/core/graph/precision_policy.h"
-#include "nixie/layers/format_rule.h"
+#include "nixie/models/format_rule.h"
 #include "nixie/layers/sequential.h"
 
 namespace nixie {

@@ -17,7 +17,7 @@
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
-#include "nixie/core/base/shell_word.h"
+#include "nixie/core/base/one_line.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/data/preparation.h"

@@ -127,7 +127,7 @@ double compute(const Instruction& code, double a, double b, double c) {
     case Primitive::trunc:
       return std::trunc(a);
     case Primitive::binade:
-      return a == 0 ? 0 : std::ldexp(1.0, std::ilogb(a));
+      return a == 0 ? 0 : std::isfinite(a) ? std::ldexp(1.0, std::ilogb(a)) : std::numeric_limits<double>::infinity();
     case Primitive::copysign:
       return std::copysign(a, b);
     case Primitive::bit_and:

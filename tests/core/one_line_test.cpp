@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdio>
 
-#include "nixie/core/base/shell_word.h"
 
 namespace nixie {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "nixie/core/base/shell_word.h"
+#include "nixie/core/base/one_line.h"
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/data/files/array_source.h"
 #include "nixie/data/files/image.h"

@@ -7,7 +7,7 @@
 #include "nixie/configs/parse/config.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/configs/parse/suggestion.h"
-#include "nixie/core/base/shell_word.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {

@@ -9,7 +9,7 @@
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/core/base/error.h"
-#include "nixie/core/base/shell_word.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {

@@ -14,7 +14,7 @@
 #include "nixie/core/ops/formats.h"
 #include "nixie/core/ops/operands.h"
 #include "nixie/core/state/variable.h"
-#include "nixie/layers/format_rule.h"
+#include "nixie/models/format_rule.h"
 
 namespace nixie {
 

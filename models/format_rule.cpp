@@ -1,5 +1,5 @@
 // Finds the rule of a layer and rounds an operand by it.
-#include "nixie/layers/format_rule.h"
+#include "nixie/models/format_rule.h"
 
 #include <map>
 #include <memory>
