@@ -43,8 +43,8 @@ class RecordingBackend final : public Backend {
 
  private:
   std::shared_ptr<Backend> backend_;
-  std::shared_ptr<bool> is_on_ = std::make_shared<bool>(false);
-  std::shared_ptr<std::list<PlanRecord>> records_ = std::make_shared<std::list<PlanRecord>>();
+  std::shared_ptr<bool> is_on_;
+  std::shared_ptr<std::list<PlanRecord>> records_;
 };
 
 }  // namespace nixie

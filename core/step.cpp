@@ -1,12 +1,15 @@
 // Step: traces a body, sends the graph through the passes, and replays the plan.
 #include "nixie/core/step.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <ostream>
 #include <thread>
 #include <unordered_map>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/memory.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nixie/core/base/print.h"
+#include "nixie/core/graph/backend.h"
 #include "nixie/core/graph/plan.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/core/state/graph.h"

@@ -1,6 +1,8 @@
 // Opens arrays as training and test samples, channels first; splits off a test half if the file has none.
 #include "nixie/data/arrays.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,6 +1,8 @@
 // Dataset: normalises bytes of samples, on the host and in a graph, and checks targets.
 #include "nixie/data/dataset.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

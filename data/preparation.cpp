@@ -1,6 +1,8 @@
 // Preparation: the same decoding, window and normalisation as a folder of images in evaluation.
 #include "nixie/data/preparation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 

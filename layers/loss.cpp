@@ -237,6 +237,8 @@ Tensor KlDivergence::operator()(const Tensor& output, const Tensor& target, cons
   return weighted_mean(sum(where(t == 0, 0.0, t * (log_t - log_softmax(output, {1}))), {1}), weights);
 }
 
+AnyLoss::AnyLoss() : AnyLoss(CrossEntropy{}) {}
+
 std::string field_text(const AnyLoss& loss) { return "{" + loss.text() + "}"; }
 std::string field_text(const WeightedLoss& loss) { return fields_text(loss); }
 

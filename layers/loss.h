@@ -174,7 +174,7 @@ concept Loss = Options<T> && requires(const T& loss, const Tensor& x) {
 /// Any loss, as a value; by default the cross entropy.
 class AnyLoss {
  public:
-  AnyLoss() : AnyLoss(CrossEntropy{}) {}
+  AnyLoss();
   AnyLoss(const AnyLoss&) = default;  // no move, so that an AnyLoss always is one
   AnyLoss& operator=(const AnyLoss&) = default;
   template <Loss T>

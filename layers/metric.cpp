@@ -135,6 +135,8 @@ Tensor confusion_matrix(const Tensor& output, const Tensor& labels, const Tensor
   return matmul(rows(w * present), rows(cast(given, Dtype::f32)), {.trans_a = true});
 }
 
+AnyMetric::AnyMetric() : AnyMetric(Accuracy{}) {}
+
 std::string field_text(const AnyMetric& metric) { return "{" + metric.text() + "}"; }
 
 std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics) {

@@ -109,7 +109,7 @@ concept Metric = Options<T> && requires(const T& metric, const Tensor& x, const 
 /// Any metric, as a value; by default the accuracy.
 class AnyMetric {
  public:
-  AnyMetric() : AnyMetric(Accuracy{}) {}
+  AnyMetric();
   AnyMetric(const AnyMetric&) = default;  // no move, so that an AnyMetric always is one
   AnyMetric& operator=(const AnyMetric&) = default;
   template <Metric T>

@@ -13,6 +13,11 @@ Shape without_batch(const Shape& shape) { return Shape(std::vector<std::int64_t>
 
 }  // namespace
 
+AnyModel::AnyModel() : AnyModel(Sequential{}) {}
+
+AnyModel::AnyModel(const Sequential& layers)
+    : kind_(Sequential::name), text_(layers.text()), layers_([layers] { return layers; }) {}
+
 std::string field_text(const AnyModel& model) { return model.text(); }
 
 Model::Model(const AnyModel& net, const Shape& input, std::uint64_t seed, Dtype floating)

@@ -17,10 +17,10 @@ concept Net = Options<T> && requires(const T& net) {
 class AnyModel {
  public:
   /// No layers at all.
-  AnyModel() = default;
+  AnyModel();
   AnyModel(const AnyModel&) = default;  // no move, so that an AnyModel always has its layers
   AnyModel& operator=(const AnyModel&) = default;
-  AnyModel(const Sequential& layers) : kind_(Sequential::name), text_(layers.text()), layers_([=] { return layers; }) {}
+  AnyModel(const Sequential& layers);
   template <Net T>
   AnyModel(const T& net)
       : kind_(T::name), text_("{" + kind_ + ": " + fields_text(net) + "}"), layers_([net] {
@@ -35,8 +35,8 @@ class AnyModel {
   Sequential layers() const { return layers_(); }
 
  private:
-  std::string kind_ = Sequential::name, text_ = "[]";
-  std::function<Sequential()> layers_ = [] { return Sequential{}; };
+  std::string kind_, text_;
+  std::function<Sequential()> layers_;
 };
 std::string field_text(const AnyModel& model);
 

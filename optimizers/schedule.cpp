@@ -96,6 +96,8 @@ NIXIE_INSTANTIATE(PlateauRate)
 #undef NIXIE_INSTANTIATE
 
 std::string field_text(const Warmup& warmup) { return fields_text(warmup); }
+AnySchedule::AnySchedule() : AnySchedule(ConstantRate{}) {}
+
 std::string field_text(const AnySchedule& schedule) { return "{" + schedule.text() + "}"; }
 
 Schedule::Schedule(const AnySchedule& options, const RunLength& run, const Parameters& state)

@@ -178,7 +178,7 @@ concept RateFormula = Options<T> && requires(const T& options, const Tensor& ste
 /// Any schedule's options, as a value; by default a constant rate.
 class AnySchedule {
  public:
-  AnySchedule() : AnySchedule(ConstantRate{}) {}
+  AnySchedule();
   AnySchedule(const AnySchedule&) = default;  // no move, so that an AnySchedule always is one
   AnySchedule& operator=(const AnySchedule&) = default;
   template <RateFormula T>

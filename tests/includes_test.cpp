@@ -188,6 +188,16 @@ TEST(Includes, OfInstalledHeadersAreInstalled) {
   EXPECT_GE(headers, 5);
 }
 
+// Each of these takes a compiler as long as ten headers of ours, in every file of every program that includes one.
+TEST(Includes, OfInstalledHeadersCompileFast) {
+  const std::set<std::string> slow = {"CLI/CLI.hpp", "fmt/format.h", "fmt/ranges.h", "fmt/chrono.h",     "fmt/std.h",
+                                      "iostream",    "sstream",      "regex",        "nlohmann/json.hpp"};
+  for (const Source& source : sources()) {
+    if (!installed(source.path)) continue;
+    for (const Include& include : source.includes) EXPECT_EQ(slow.count(include.file), 0u) << place(source, include);
+  }
+}
+
 // Only backends/, the programs and the tests know that there is CUDA; inside backends/ its own folder and the list do.
 TEST(Includes, NameCudaOnlyWhereItLives) {
   for (const Source& source : sources()) {

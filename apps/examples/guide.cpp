@@ -1,5 +1,5 @@
 // guide: the code of docs/cpp.md. A test compares the page with this file, and runs it.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <iostream>

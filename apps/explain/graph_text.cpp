@@ -1,6 +1,8 @@
 // What each kind of node is called.
 #include "nixie/apps/explain/graph_text.h"
 
+#include <fmt/format.h>
+
 #include <unordered_map>
 
 #include "nixie/core/ops/elementwise.h"

@@ -1,6 +1,8 @@
 // From a command to a Trainer in its run folder.
 #include "nixie/apps/trainer/command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>

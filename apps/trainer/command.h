@@ -1,12 +1,15 @@
 // The trainer's command line.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "nixie/configs/parse/config.h"
+
+namespace CLI {
+class App;  // CLI11 stays out of installed headers: it takes compilers longer than all of them
+}
 
 namespace nixie {
 

@@ -1,6 +1,8 @@
 // Fills a Checkpoint from a run and restores a run from it: variables by name, numbers under /state and /rng.
 #include "nixie/apps/trainer/snapshot.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

@@ -1,6 +1,8 @@
 // The strict scalar parser and the texts of problems.
 #include "nixie/configs/parse/reader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>

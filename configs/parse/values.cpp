@@ -59,6 +59,14 @@ void read_any(const Tree& tree, Any& value, Problems& problems) {
 
 }  // namespace
 
+AnyDataset::AnyDataset() : AnyDataset(Glyphs{}) {}
+
+Splits AnyDataset::open() const {
+  Splits halves = at_place(place_, open_);
+  check_halves(halves);
+  return halves;
+}
+
 std::string field_text(const AnyDataset& dataset) { return "{" + dataset.text() + "}"; }
 
 void read_value(const Tree& tree, Init& init, Problems& problems) {

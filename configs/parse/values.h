@@ -23,7 +23,7 @@ concept DataSource = Options<T> && requires(const T& source) {
 /// Any dataset's options, as a value; by default the generated digits.
 class AnyDataset {
  public:
-  AnyDataset() : AnyDataset(Glyphs{}) {}
+  AnyDataset();
   AnyDataset(const AnyDataset&) = default;  // no move, so that an AnyDataset always is one
   AnyDataset& operator=(const AnyDataset&) = default;
   template <DataSource T>
@@ -39,11 +39,7 @@ class AnyDataset {
   std::string text() const { return kind_ + ": " + text_; }
   std::int64_t batch() const { return batch_; }
   /// Throws Fault::data if there is nothing to read, or the halves do not go together.
-  Splits open() const {
-    Splits halves = at_place(place_, open_);
-    check_halves(halves);
-    return halves;
-  }
+  Splits open() const;
 
  private:
   std::string kind_, text_;

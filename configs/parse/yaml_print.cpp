@@ -1,4 +1,6 @@
 // Prints a Tree in block style: what a run's config.yaml and `trainer config` hold.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 

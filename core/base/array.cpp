@@ -47,6 +47,12 @@ Array Array::to(Dtype dtype) const {
   return result;
 }
 
+void Array::check_read_as(Dtype dtype) const { check(dtype == dtype_, "array holds ", dtype_, ", read as ", dtype); }
+
+void Array::check_fills(std::size_t values, const Shape& shape) {
+  check(static_cast<std::int64_t>(values) == shape.size(), values, " values do not fill shape ", shape);
+}
+
 Array Array::reshaped(Shape shape) const {
   check(shape.size() == size(), "array of shape ", shape_, " does not reshape to ", shape);
   Array result = *this;

@@ -44,7 +44,7 @@ class Array {
   /// The elements; throws unless T is the array's type.
   template <class T>
   std::span<T> data() {
-    check(dtype_of<T>() == dtype_, "array holds ", dtype_, ", read as ", dtype_of<T>());
+    check_read_as(dtype_of<T>());
     return {reinterpret_cast<T*>(bytes_.get()), static_cast<std::size_t>(size())};
   }
   template <class T>
@@ -70,9 +70,11 @@ class Array {
   bool holds_bools() const;
 
  private:
+  void check_read_as(Dtype dtype) const;
+  static void check_fills(std::size_t values, const Shape& shape);
   template <class T, class Values>
   static Array copied(const Values& values, Shape shape) {
-    check(static_cast<std::int64_t>(values.size()) == shape.size(), values.size(), " values do not fill shape ", shape);
+    check_fills(values.size(), shape);
     Array array(dtype_of<T>(), std::move(shape));
     std::copy(values.begin(), values.end(), array.data<T>().begin());
     return array;

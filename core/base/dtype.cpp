@@ -1,6 +1,8 @@
 // The element types: names, promotion table and half-precision rounding.
 #include "nixie/core/base/dtype.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace nixie {
@@ -88,3 +90,8 @@ Bfloat16::Bfloat16(float value) {
 }
 
 }  // namespace nixie
+
+auto fmt::formatter<nixie::Dtype>::format(nixie::Dtype dtype, format_context& context) const
+    -> format_context::iterator {
+  return fmt::formatter<std::string_view>::format(nixie::to_string(dtype), context);
+}

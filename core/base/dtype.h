@@ -149,7 +149,5 @@ To convert(From value) {
 
 template <>
 struct fmt::formatter<nixie::Dtype> : fmt::formatter<std::string_view> {
-  auto format(nixie::Dtype dtype, format_context& context) const {
-    return fmt::formatter<std::string_view>::format(nixie::to_string(dtype), context);
-  }
+  auto format(nixie::Dtype dtype, format_context& context) const -> format_context::iterator;
 };

@@ -1,7 +1,7 @@
 // Errors are part of the interface: one line that says what was found, where, and what to do.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

@@ -1,6 +1,8 @@
 // Text of options as YAML reads it back, and their ranges.
 #include "nixie/core/base/fields.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Sizes, strides and broadcasting of N-dimensional arrays.
 #include "nixie/core/base/shape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -85,3 +87,8 @@ Axes all_axes(const Shape& shape) {
 }
 
 }  // namespace nixie
+
+auto fmt::formatter<nixie::Shape>::format(const nixie::Shape& shape, format_context& context) const
+    -> format_context::iterator {
+  return fmt::formatter<std::string>::format(nixie::to_string(shape), context);
+}

@@ -69,7 +69,5 @@ Axes all_axes(const Shape& shape);
 
 template <>
 struct fmt::formatter<nixie::Shape> : fmt::formatter<std::string> {
-  auto format(const nixie::Shape& shape, format_context& context) const {
-    return fmt::formatter<std::string>::format(nixie::to_string(shape), context);
-  }
+  auto format(const nixie::Shape& shape, format_context& context) const -> format_context::iterator;
 };

@@ -1,6 +1,8 @@
 // A plan as text.
 #include "nixie/core/graph/plan.h"
 
+#include <fmt/format.h>
+
 namespace nixie {
 namespace {
 

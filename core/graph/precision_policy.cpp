@@ -1,6 +1,8 @@
 // The policies by name; core/passes/precision.h defines their effect.
 #include "nixie/core/graph/precision_policy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>

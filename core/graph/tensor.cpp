@@ -35,6 +35,8 @@ Node::~Node() {
 
 Tensor::Tensor(double value, Dtype dtype) { *this = make(Constant{value, true}, {}, {}, dtype); }
 
+void Tensor::fail_empty() { fail(Fault::usage, "an empty Tensor is used as a value"); }
+
 Tensor::Tensor(const Array& array) {
   *this = make(Input{"", std::make_shared<Storage>(array)}, {}, array.shape(), array.dtype());
 }

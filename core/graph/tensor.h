@@ -55,6 +55,7 @@ class Tensor {
 
  private:
   Tensor(double value, Dtype dtype);
+  [[noreturn]] static void fail_empty();
   std::shared_ptr<const Node> node_;
 };
 
@@ -76,7 +77,8 @@ struct Node {
 using Gradients = std::vector<Tensor>;
 
 inline const Node& Tensor::node() const {
-  check(node_ != nullptr, "an empty Tensor is used as a value");
+  if (node_ == nullptr) [[unlikely]]
+    fail_empty();
   return *node_;
 }
 inline const Shape& Tensor::shape() const { return node().shape; }

@@ -1,4 +1,6 @@
 // Leaves and views: shape rules and gradients.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

@@ -1,6 +1,8 @@
 // KernelBuilder: slots, heads, the order that in-place writes require, and the kernels around the stages.
 #include "nixie/core/passes/kernel_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nixie/core/ops/elementwise.h"

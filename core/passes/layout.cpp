@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/passes/simplify.h"
 
 namespace nixie {

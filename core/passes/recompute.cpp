@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/simplify.h"
 

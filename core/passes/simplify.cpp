@@ -1,12 +1,15 @@
 // Simplify: rebuilds a graph with hash-consing and local rules.
 #include "nixie/core/passes/simplify.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 
 namespace nixie {

@@ -63,6 +63,11 @@ void orthonormalize(std::span<float> values, std::int64_t rows, std::int64_t col
 
 }  // namespace
 
+Init Init::uniform(float low, float high) {
+  check(low <= high, "uniform: low is ", low, " and high ", high, ", expected low below high");
+  return {Kind::uniform, low, high};
+}
+
 Array Init::make(const Shape& shape, std::uint64_t stream) const {
   Array array(Dtype::f32, shape);
   const std::span<float> values = array.data<float>();

@@ -18,10 +18,7 @@ struct Init {
 
   static Init zeros() { return {}; }
   static Init constant(float value) { return {Kind::constant, value, 0}; }
-  static Init uniform(float low, float high) {
-    check(low <= high, "uniform: low is ", low, " and high ", high, ", expected low below high");
-    return {Kind::uniform, low, high};
-  }
+  static Init uniform(float low, float high);
   static Init normal(float deviation, float mean = 0) { return {Kind::normal, mean, deviation}; }
   /// Uniform in +-gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
   static Init glorot(float gain = 1) { return {Kind::glorot, gain, 0}; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/core/base/random.h"
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/variable_memory.h"
 
@@ -144,6 +145,8 @@ std::vector<Tensor> Variable::former_values() const {
     if (std::shared_ptr<const Node> node = leaf->lock()) values.emplace_back(std::move(node));
   return values;
 }
+
+Array Variable::array() const { return state_->stored()->read(); }
 
 void Variable::set(const Tensor& value) const {
   check(value.shape() == shape() || std::holds_alternative<Constant>(value.node().op), "variable ", name(),

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "nixie/core/base/error.h"
-#include "nixie/core/graph/storage.h"
 #include "nixie/core/graph/tensor.h"
 #include "nixie/core/state/init.h"
 
@@ -86,7 +85,7 @@ class Variable {
   /// result of `evaluate`); throws for an unevaluated expression. Another type is converted, another shape refused.
   void set(const Tensor& value) const;
   /// The elements in host memory.
-  Array array() const { return state_->stored()->read(); }
+  Array array() const;
 
   const std::string& name() const { return state_->name; }
   const Shape& shape() const { return state_->shape; }

@@ -1,6 +1,8 @@
 // Elements are moved once, into C, H, W order.
 #include "nixie/data/files/array_samples.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

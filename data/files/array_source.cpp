@@ -1,6 +1,8 @@
 // HDF5 files are read by the reader that guards checkpoints, with its refusals.
 #include "nixie/data/files/array_source.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 

@@ -1,8 +1,6 @@
 // MaskLabels: which labels of masks are classes. One rule for PNG files and arrays.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -13,11 +11,7 @@ namespace nixie {
 
 /// `a.npz: labels[7] and 2 more are of class 65535, the next below is 2` where the largest label stands apart from the
 /// others, as one by mistake does; else "". `place` is of the first of `count`; the next is -1 where there is none.
-inline std::string apart_text(const std::string& place, std::int64_t count, std::int64_t largest, std::int64_t next) {
-  if (place.empty() || next < 0 || largest - next < 2) return "";
-  const std::string of_others = count == 1 ? " is" : fmt::format(" and {} more are", count - 1);
-  return fmt::format("{}{} of class {}, the next below is {}", place, of_others, largest, next);
-}
+std::string apart_text(const std::string& place, std::int64_t count, std::int64_t largest, std::int64_t next);
 
 /// Of the pixels of all masks. 255 is no class (PASCAL VOC, Cityscapes) unless there are larger labels, and -100 is
 /// none (PyTorch's default of ignore_index).
@@ -33,33 +27,17 @@ class MaskLabels {
     for (std::size_t i = 0; i < labels.size(); ++i)
       if (add(static_cast<std::int32_t>(labels[i]))) first = i;
     const auto at = static_cast<std::int64_t>(first);
-    if (largest_ > before) place_ = fmt::format("{}: the pixel in row {}, column {}", place(), at / width, at % width);
+    if (largest_ > before) set_place(place(), at / width, at % width);
   }
-  void add(const MaskLabels& other) {
-    next_ = std::max(next_, other.next_);
-    if (largest_ != other.largest_) next_ = std::max(next_, std::min(largest_, other.largest_));
-    if (largest_ == other.largest_)
-      count_ += other.count_;
-    else if (other.largest_ > largest_)
-      largest_ = other.largest_, count_ = other.count_, place_ = other.place_;
-    has_no_class_ |= other.has_no_class_;
-    has_ignored_ |= other.has_ignored_;
-  }
+  void add(const MaskLabels& other);
   std::int32_t classes() const { return std::max(largest_, 0) + 1; }
   /// apart_text of the largest label.
-  std::string apart() const {
-    const bool has_255 = has_no_class_ && largest_ > kNoClass;
-    return apart_text(place_, count_, largest_, has_255 ? std::max(next_, kNoClass) : next_);
-  }
+  std::string apart() const;
   /// Those that are no class, which a loss must ignore.
-  std::vector<std::int32_t> without_class() const {
-    std::vector<std::int32_t> labels;
-    if (has_no_class_ && largest_ < kNoClass) labels.push_back(kNoClass);
-    if (has_ignored_) labels.push_back(kIgnored);
-    return labels;
-  }
+  std::vector<std::int32_t> without_class() const;
 
  private:
+  void set_place(const std::string& file, std::int64_t row, std::int64_t column);
   /// Whether it is the first that is larger than all before.
   bool add(std::int32_t label) {
     if (label == kNoClass) {

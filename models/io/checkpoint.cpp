@@ -2,6 +2,8 @@
 // HDF5 structure.
 #include "nixie/models/io/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>

@@ -7,6 +7,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/models/io/durable_file.h"

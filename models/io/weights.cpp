@@ -1,6 +1,8 @@
 // Weights: the kind of a file from its first bytes, and matching by name and shape.
 #include "nixie/models/io/weights.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 
 #include "nixie/core/files/hdf5_reader.h"

@@ -5,6 +5,7 @@
 
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
+#include "nixie/core/graph/storage.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"

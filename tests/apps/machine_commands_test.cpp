@@ -1,4 +1,6 @@
 // What the trainer says of the machine, and what it completes in a shell.
+#include <fmt/format.h>
+
 #include <gmock/gmock.h>
 
 #include "nixie/apps/trainer/commands/completion.h"

@@ -1,4 +1,6 @@
 // Reductions: every kind over every set of axes against plain loops, gradients, and the odd cases.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nixie/tests/core/support.h"

@@ -5,6 +5,7 @@
 #include <latch>
 #include <thread>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/state/variable_memory.h"
 #include "nixie/tests/core/support.h"
 

@@ -1,5 +1,7 @@
 // Element types: promotion, conversion, saturation and weak numbers.
 #include "nixie/core/ops/elementwise.h"
+
+#include <fmt/format.h>
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

@@ -1,5 +1,7 @@
 // Exchange with PyTorch and onnxruntime, where python3 (or NIXIE_PYTHON) has them: weights of torchvision's nets
 // through safetensors and HDF5 in both directions, outputs equal, and the same nets through ONNX.
+#include <fmt/format.h>
+
 #include <gmock/gmock.h>
 
 #include "nixie/backends/cpu/backend.h"

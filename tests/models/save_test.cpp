@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "nixie/core/graph/storage.h"
 #include "nixie/core/step.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/registry.h"

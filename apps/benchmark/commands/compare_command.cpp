@@ -2,6 +2,8 @@
 // chip.
 #include "nixie/apps/benchmark/commands/compare_command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 

@@ -1,6 +1,8 @@
 // Compiles all layers in parallel, then times them one after the other.
 #include "nixie/apps/benchmark/commands/sweep_command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 

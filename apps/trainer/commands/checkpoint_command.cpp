@@ -1,6 +1,8 @@
 // Reads the whole file, so that what is printed has passed every check.
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,6 +1,8 @@
 // Prints docs/configuration.md from the lists of fields; no key is named here.
 #include "nixie/apps/trainer/commands/reference.h"
 
+#include <fmt/format.h>
+
 #include "nixie/configs/parse/config.h"
 
 namespace nixie {

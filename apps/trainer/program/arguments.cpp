@@ -1,6 +1,8 @@
 // An empty value would read as an option that was not given, and another run or model would be taken without a word.
 #include "nixie/apps/trainer/program/arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nixie/apps/trainer/program/other_options.h"

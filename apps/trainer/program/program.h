@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <functional>
 #include <string>

@@ -1,6 +1,8 @@
 // Ranges in one table; numbers that depend on each other beside it.
 #include "nixie/apps/trainer/record/run_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>

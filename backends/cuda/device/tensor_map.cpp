@@ -1,6 +1,8 @@
 // Encodes tensor maps through the driver, which is found at run time.
 #include "nixie/backends/cuda/device/tensor_map.h"
 
+#include <fmt/format.h>
+
 #include <cuda.h>
 
 #include <cstring>

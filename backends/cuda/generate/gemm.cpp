@@ -1,5 +1,7 @@
 // Writes the programs of kernels with a head and picks their tiles: gemm.cuh for products and convolutions, gather.cuh
 // inside map.cuh for pooling, gather and scatter.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,6 +1,8 @@
 // Marks the values that are asked for, and then looks for those that were not.
 #include "nixie/configs/parse/neon/source.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nixie/configs/parse/reader.h"

@@ -1,6 +1,8 @@
 // Writes an ONNX graph as protocol buffers; field numbers are those of onnx.proto.
 #include "nixie/models/io/onnx/graph.h"
 
+#include <fmt/format.h>
+
 namespace nixie {
 
 OnnxType onnx_type(Dtype dtype) {
