@@ -5,6 +5,7 @@
 //                                                              "e5m2"}});
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,18 +35,33 @@ struct FormatRule {
               one_of("nearest toward_zero stochastic")),
         field("scale", &FormatRule::scale,
               "which numbers share a power of two that brings the largest to the format's range; channels are those of "
-              "axis 1, of weights of axis 0; blocks are along axis 1",
-              one_of("none tensor channel block")),
+              "axis 1, of weights of axis 0; blocks are along axis 1; history is a tensor's, from the 16 training "
+              "steps before, which saves a pass over it",
+              one_of("none tensor channel block history")),
         field("block", &FormatRule::block, "numbers of a block", {1, 65536}));
   }
 };
 inline std::string field_text(const FormatRule& rule) { return fields_text(rule); }
 
-/// The scales of an operand: axis 1 of activations and of their gradients are the channels, weights have the channels
-/// of the result first.
+/// The scales of an operand that come from itself: axis 1 of activations and of their gradients are the channels,
+/// weights have the channels of the result first. A history's is that of a tensor.
 Scaling scaling_of(const FormatRule& rule, const Tensor& x, OperandRole role);
 
-/// What the rules make of the operands of one run of a net. Throws for a format that is not known.
-OperandRule operand_rule(const std::vector<FormatRule>& rules, const Pass& pass);
+/// The rules for one net, and the histories that they need.
+class OperandFormats {
+ public:
+  /// Runs the net's function once on a placeholder to learn its products. Histories are buffers among the parameters,
+  /// `formats.<layer>.<role>.<number>`, f32 [16]. Throws for an unknown format, and for a rule that holds no layer with
+  /// a product.
+  OperandFormats(const std::vector<FormatRule>& rules, const Forward& net, const Shape& input, Parameters& parameters);
+
+  /// What the rules make of the operands of one run of the net.
+  OperandRule rule(const Pass& pass) const;
+
+ private:
+  const FormatRule* rule_of(const std::string& layer) const;
+  std::vector<FormatRule> rules_;
+  std::map<std::string, Variable> histories_;
+};
 
 }  // namespace nixie

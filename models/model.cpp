@@ -40,37 +40,12 @@ Model Model::with_mirror_average() const {
 Model Model::with_formats(const std::vector<FormatRule>& rules) const {
   Model result = *this;
   if (rules.empty()) return result;
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    const Scope scope(fmt::format("formats.{}", i));
-    check_fields(rules[i]);
-  }
-  operand_rule(rules, Pass{});  // throws for an unknown format
-  check_rules(rules);
-  result.forward_ = [forward = forward_, rules](const Tensor& x, Pass& pass) {
-    const OperandScope scope(operand_rule(rules, pass));
+  const OperandFormats formats(rules, forward_, input_, result.parameters_);
+  result.forward_ = [forward = forward_, formats](const Tensor& x, Pass& pass) {
+    const OperandScope scope(formats.rule(pass));
     return forward(x, pass);
   };
   return result;
-}
-
-// A rule that holds no layer is a mistyped path.
-void Model::check_rules(const std::vector<FormatRule>& rules) const {
-  std::vector<std::string> layers;
-  {
-    Trace trace;
-    const OperandScope scope([&](const Tensor& x, OperandRole, const std::string& layer) {
-      if (layers.empty() || layers.back() != layer) layers.push_back(layer);
-      return x;
-    });
-    Pass pass{.training = false};
-    forward_(placeholder(input_), pass);
-  }
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    const bool any =
-        std::ranges::any_of(layers, [&](const std::string& layer) { return matches_wildcard(layer, rules[i].layers); });
-    check(any, "formats.", i, ": ", field_text(rules[i].layers), " holds no layer with a product; these are ",
-          fmt::format("{}", fmt::join(layers, ", ")));
-  }
 }
 
 Tensor Model::operator()(const Tensor& x, Pass& pass) const { return forward_(x, pass); }

@@ -68,7 +68,6 @@ class Model {
   Shape output_shape() const;
 
  private:
-  void check_rules(const std::vector<FormatRule>& rules) const;
   Parameters parameters_;
   Shape input_;
   Forward forward_;

@@ -165,22 +165,9 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
 
 // ---- scales ----
 
-/// The power of two of a group. A block's is OCP MX's, floor(log2 largest): its largest number may saturate. Others are
-/// the smallest with which none does.
-Tensor scale_over(const Tensor& x, const Format& format, const Axes& axes, bool is_block) {
-  const Tensor most = max(abs(x), axes);
-  Tensor scale = binade(most) * power_of_two(-std::ilogb(format.largest));
-  if (!is_block) {
-    const Tensor share = most * (1 / format.largest), below = binade(share);
-    scale = where(below * format.largest < most, below * 2, below);
-  }
-  // An f32 has no 2^-127 among its normal numbers, so the smallest scale is 2^-126.
-  scale = clip(scale, power_of_two(-126), power_of_two(127));
-  return stop_gradient(where(is_finite(most), scale, kNaN));
-}
-
-Tensor rounded_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding, const Tensor& random) {
-  return quantized(x / scale, saturating(format), rounding, random) * scale;
+/// An f32 has no 2^-127 among its normal numbers, so the smallest scale is 2^-126.
+Tensor limited(const Tensor& scale, const Tensor& largest) {
+  return stop_gradient(where(is_finite(largest), clip(scale, power_of_two(-126), power_of_two(127)), kNaN));
 }
 
 /// The blocks along an axis of x, the last one padded with zeros: [.., blocks, block, ..].
@@ -211,7 +198,11 @@ class Blocks {
     kept.push_back(Index::range(0, size_));
     return sizes[at] == size_ ? reshape(x, sizes) : slice(reshape(x, sizes), kept);
   }
-  Tensor scale(const Format& format) const { return scale_over(values_, format, {axis_ + 1}, true); }
+  /// OCP MX's: of the largest element, whose binade becomes that of the format's largest number.
+  Tensor scale(const Format& format) const {
+    const Tensor largest = max(abs(values_), {axis_ + 1});
+    return limited(binade(largest) * power_of_two(-std::ilogb(format.largest)), largest);
+  }
 
  private:
   int axis_;
@@ -330,21 +321,32 @@ Tensor quantized(const Tensor& x, const Format& format, Rounding rounding, const
   return retype(op(floating(x), random), is_floating(x.dtype()) ? x.dtype() : Dtype::f32);
 }
 
+Tensor scale_for(const Tensor& largest, const Format& format) {
+  const Tensor below = binade(largest * (1 / format.largest));
+  const Tensor scale = where(below * format.largest < largest, below * 2, below);
+  return limited(where(largest == 0, 1.0, scale), largest);
+}
+
 Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
-  if (scaling.group == ScaleGroup::channel)
-    return scale_over(x, format, other_axes(x, x.shape().normal_axis(scaling.axis)), false);
-  check(scaling.group == ScaleGroup::tensor, "scale_of: the scale is that of each ", to_string(scaling.group),
-        ", expected tensor or channel");
-  return scale_over(x, format, other_axes(x, -1), false);
+  check(scaling.group == ScaleGroup::tensor || scaling.group == ScaleGroup::channel,
+        "scale_of: the scale is that of each ", to_string(scaling.group), ", expected tensor or channel");
+  const int kept = scaling.group == ScaleGroup::channel ? x.shape().normal_axis(scaling.axis) : -1;
+  return scale_for(max(abs(x), other_axes(x, kept)), format);
+}
+
+Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding,
+                    const Tensor& random) {
+  return quantized(x / scale, saturating(format), rounding, random) * scale;
 }
 
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling, Rounding rounding,
                         const Tensor& random) {
   if (scaling.group == ScaleGroup::none) return quantized(x, format, rounding, random);
-  if (scaling.group != ScaleGroup::block) return rounded_by(x, scale_of(x, format, scaling), format, rounding, random);
+  if (scaling.group != ScaleGroup::block)
+    return quantized_by(x, scale_of(x, format, scaling), format, rounding, random);
   const Blocks blocks(x, scaling);
-  return blocks.joined(rounded_by(blocks.of(x), blocks.scale(format), format, rounding,
-                                  random.has_value() ? blocks.of(random) : Tensor{}));
+  return blocks.joined(quantized_by(blocks.of(x), blocks.scale(format), format, rounding,
+                                    random.has_value() ? blocks.of(random) : Tensor{}));
 }
 
 Tensor saturates(const Tensor& x, const Format& format, const Scaling& scaling) {

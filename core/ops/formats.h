@@ -86,11 +86,16 @@ struct Scaling {
   int block = 32;
 };
 
-/// The power of two by which elements are divided before they are rounded, of x's shape with size 1 along reduced axes:
-/// the smallest, from 2^-126 to 2^127, with which no element saturates. Not of ScaleGroup::block.
+/// The smallest power of two from 2^-126 to 2^127 by which numbers up to `largest` can be divided so that none
+/// saturates; 1 for 0, NaN for an infinity or NaN.
+Tensor scale_for(const Tensor& largest, const Format& format);
+/// That of x's own elements, of x's shape with size 1 along reduced axes. Of a tensor or each channel.
 Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling);
+/// quantized(x / scale) * scale, saturating. Gradient: that of x, and 0 where an element saturates.
+Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding = Rounding::nearest,
+                    const Tensor& random = {});
 
-/// quantized(x / scale) * scale, saturating, with scales from x itself: scale_of's, or for blocks OCP MX's,
+/// The same with scales from x itself: scale_of's, or for blocks OCP MX's,
 /// 2^(floor(log2 largest |x|) - that of the format's largest number), with which the largest element may saturate. An
 /// infinity or NaN makes its group NaN, as MX's NaN scale does. Gradient: that of x.
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling,

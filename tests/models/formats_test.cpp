@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "nixie/core/ops/formats.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
@@ -55,7 +57,7 @@ TEST(FormatRule, StochasticInTrainingAlone) {
 
 TEST(FormatRule, EveryScaleOfConvolutionsTrains) {
   const Sequential net{Conv2d{.out = 4, .kernel = {3}, .pad = {1}}, Conv2d{.out = 2, .kernel = {3}}};
-  for (const char* scale : {"none", "tensor", "channel", "block"}) {
+  for (const char* scale : {"none", "tensor", "channel", "block", "history"}) {
     const Model model = Model(net, {2, 3, 6, 5}, 1)
                             .with_formats({{.weights = "e4m3",
                                             .activations = "e4m3",
@@ -79,11 +81,44 @@ TEST(FormatRule, EveryScaleOfConvolutionsTrains) {
   }
 }
 
+// Two steps by hand: the first has no history, so its scale is 1; the second takes the first's largest numbers.
+TEST(FormatRule, HistoryScalesByTheStepsBefore) {
+  const Sequential net{{"fc", Linear{.out = 2, .bias = false}}};
+  const Model model =
+      Model(net, {1, 2}, 1)
+          .with_formats({{.weights = "int4", .activations = "int4", .gradients = "int4", .scale = "history"}});
+  model.parameters().find("fc.weight")->set(Array::from(std::vector<float>{1, 0, 0, 1}, {2, 2}));
+  Step step(test_backend(), [&](const Inputs& in) {
+    Pass pass{.step = in["step"]};
+    const Tensor y = model(in["x"], pass);
+    return Outputs{{"y", y}, {"dw", gradients(sum(y * in["slope"]), model.parameters())[0].value}};
+  });
+  const auto run = [&](int now, const std::vector<float>& x, const std::vector<float>& slope) {
+    return step({{"x", Array::from(x, {1, 2})}, {"slope", Array::from(slope, {1, 2})}, {"step", now}});
+  };
+  using Values = std::vector<float>;
+  Outputs first = run(0, {28, 3.4F}, {0.4F, 2});
+  EXPECT_EQ(first["y"].to_vector<float>(), (Values{7, 3}));          // int4 ends at 7
+  EXPECT_EQ(first["dw"].to_vector<float>(), (Values{0, 0, 14, 6}));  // slopes 0 and 2
+  Outputs second = run(1, {20, 3.4F}, {0.4F, 4});
+  EXPECT_EQ(second["y"].to_vector<float>(), (Values{20, 4}));  // scale 4 of 28
+  // Slopes by the scale 1/2 of 2: 0.5 and 7 / 2; x by 4: 20 and 4.
+  EXPECT_EQ(second["dw"].to_vector<float>(), (Values{10, 2, 70, 14}));
+  const std::vector<float> history = model.parameters().find("formats.fc.activations.0")->array().to_vector<float>();
+  EXPECT_EQ(history[0], 28);
+  EXPECT_EQ(history[1], 20);
+  // An evaluation takes the history and leaves it.
+  const Tensor other = model(Array::from(Values{20, 3.4F}, {1, 2}), *std::make_unique<Pass>(Pass{.training = false}));
+  EXPECT_EQ(values(other), (Values{20, 4}));
+  EXPECT_EQ(model.parameters().find("formats.fc.activations.0")->array().to_vector<float>(), history);
+}
+
 TEST(FormatRule, Refusals) {
   const Model model(kNet, {4, 5});
   const std::pair<FormatRule, const char*> rows[] = {
-      {{.layers = "tail", .weights = "e4m3"}, "formats.0: \"tail\" holds no layer with a product; these are first, head"},
-      {{.weights = "e4"}, "format is \"e4\", expected one of"},
+      {{.layers = "tail", .weights = "e4m3"},
+       "formats.0: \"tail\" holds no layer with a product; these are first, head"},
+      {{.weights = "e4"}, "formats.0: format is \"e4\", expected one of"},
       {{.weights = "e4m3", .rounding = "up"}, "rounding is up"},
       {{.weights = "e4m3", .scale = "row"}, "scale is row"},
       {{.weights = "e4m3", .block = 0}, "block is 0"},
