@@ -200,6 +200,7 @@ Step::Step(Backend& backend, Body body, PrecisionPolicy precision, Fusion fusion
       body_(std::move(body)),
       precision_(precision),
       fusion_(fusion),
+      kept_(kMostKept),
       user_(std::make_unique<User>()) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
@@ -207,8 +208,7 @@ Step::Step(Step&&) noexcept = default;
 Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
   std::string key;
   for (const auto& [name, value] : inputs) key += Given(name, value).key();
-  const auto found = cache_.find(key);
-  if (found != cache_.end()) return *found->second;
+  if (const auto* known = kept_.find(key)) return **known;
 
   check(body_ != nullptr, "the step has no body, or was moved from");
   Trace trace;
@@ -231,7 +231,7 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
                                               .staging = {},
                                               .plan = {},
                                               .executable = {}});
-  return *cache_.emplace(key, std::move(made)).first->second;
+  return *kept_.add(std::move(key), std::move(made));
 }
 
 void Step::compile(Traced& step) {
@@ -266,6 +266,16 @@ void Step::store_variables(const Traced& step) {
 void Step::store_variables(const std::map<std::string, Tensor>& inputs) {
   const User::Call call(user_.get());
   store_variables(traced(inputs));
+}
+
+void Step::keep_at_most(std::size_t combinations) {
+  const User::Call call(user_.get());
+  kept_.keep_at_most(combinations);
+}
+
+void Step::clear() {
+  const User::Call call(user_.get());
+  kept_.clear();
 }
 
 const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) {

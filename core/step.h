@@ -12,6 +12,7 @@
 #include "nixie/core/graph/backend.h"
 #include "nixie/core/graph/plan.h"
 #include "nixie/core/graph/precision_policy.h"
+#include "nixie/core/graph/recently_used.h"
 #include "nixie/core/state/graph.h"
 
 namespace nixie {
@@ -45,6 +46,8 @@ Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion = Fusion::
 
 /// A body of Tensor code that reads named inputs and may set Variables. Traced, planned and compiled once for each
 /// combination of input shapes and types, then replayed. C++ numbers in the body are frozen; only Variables change.
+/// The last used kMostKept combinations are kept, as each holds its plan and the memory that it runs in; another one is
+/// traced, planned and compiled again when it comes back.
 /// One thread at a time may use a Step, else it throws Fault::usage; Steps of several threads may read the same
 /// Variables, each on a backend of its own or all on one.
 class Step {
@@ -57,7 +60,14 @@ class Step {
   /// Runs once. Inputs are host arrays, stored Tensors, numbers, or expressions of these, which become part of the
   /// step; outputs are stored Tensors.
   Outputs operator()(const std::map<std::string, Tensor>& inputs);
-  /// The prepared graph of the body for these inputs; only their shapes and types matter. Nothing is compiled.
+  static constexpr std::size_t kMostKept = 64;
+  /// Keeps this many combinations from now on, and always the one used last.
+  void keep_at_most(std::size_t combinations);
+  /// Forgets all combinations: frees the memory that their plans run in. Outputs and Variables keep their values.
+  void clear();
+
+  /// The prepared graph of the body for these inputs; only their shapes and types matter. Nothing is compiled. It is
+  /// there until its combination is forgotten, as is the plan.
   const Graph& graph(const std::map<std::string, Tensor>& inputs);
   /// Takes memory for the values of all its Variables, which outlive it. Running it does so, too; before the plans of
   /// several steps are compiled it shows what is left for them.
@@ -78,7 +88,7 @@ class Step {
   Body body_;
   PrecisionPolicy precision_;
   Fusion fusion_;
-  std::map<std::string, std::unique_ptr<Traced>> cache_;
+  RecentlyUsed<std::unique_ptr<Traced>> kept_;  // by the combination
   std::unique_ptr<User> user_;
 };
 

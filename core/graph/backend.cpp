@@ -38,26 +38,14 @@ std::unique_ptr<Stopwatch> Backend::stopwatch() { return std::make_unique<HostSt
 
 std::shared_ptr<Executable> Backend::reused(const std::string& structure,
                                             const std::function<std::unique_ptr<Executable>()>& make) {
-  const auto find = [&]() -> std::shared_ptr<Executable> {
-    const auto found = kept_at_.find(structure);
-    if (found == kept_at_.end()) return nullptr;
-    kept_.splice(kept_.begin(), kept_, found->second);
-    return kept_.front().second;
-  };
   {
     const std::lock_guard lock(keeping_);
-    if (std::shared_ptr<Executable> known = find()) return known;
+    if (const auto* known = kept_.find(structure)) return *known;
   }
   std::shared_ptr<Executable> made = make();  // unlocked: others compile at the same time
   const std::lock_guard lock(keeping_);
-  if (std::shared_ptr<Executable> known = find()) return known;  // another thread made it meanwhile
-  kept_.emplace_front(structure, made);
-  kept_at_.emplace(kept_.front().first, kept_.begin());
-  if (kept_.size() > kMostKept) {
-    kept_at_.erase(kept_.back().first);
-    kept_.pop_back();
-  }
-  return made;
+  if (const auto* known = kept_.find(structure)) return *known;  // another thread made it meanwhile
+  return kept_.add(structure, std::move(made));
 }
 
 Backend& default_backend() {

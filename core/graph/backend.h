@@ -3,17 +3,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "nixie/core/graph/plan.h"
+#include "nixie/core/graph/recently_used.h"
 
 namespace nixie {
 
@@ -97,10 +94,8 @@ class Backend {
   std::weak_ptr<const void> life() const { return life_; }
 
  private:
-  std::mutex keeping_;  // guards the two below
-  using Kept = std::list<std::pair<std::string, std::shared_ptr<Executable>>>;
-  Kept kept_;  // the last used first
-  std::unordered_map<std::string_view, Kept::iterator> kept_at_;
+  std::mutex keeping_;
+  RecentlyUsed<std::shared_ptr<Executable>> kept_{kMostKept};  // guarded by the mutex
   std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
 };
 

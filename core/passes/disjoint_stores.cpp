@@ -3,25 +3,25 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie {
-namespace {
 
-// Positions along an axis: from `first` to at most `last`, `step` apart or a multiple of it; one position has step 0.
-struct Steps {
-  std::int64_t first = 0, last = 0, step = 0;
-};
-
-bool meet(const Steps& a, const Steps& b) {
-  const std::int64_t step = std::gcd(a.step, b.step);
-  return a.first <= b.last && b.first <= a.last && (step == 0 || (a.first - b.first) % step == 0);
+bool DisjointStores::meet(const Steps& a, const Steps& b) {
+  if (a.first > b.last || b.first > a.last) return false;
+  const std::int64_t step = a.step == b.step ? a.step : std::gcd(a.step, b.step);
+  return step == 0 || (a.first - b.first) % step == 0;
 }
 
-// Of the slot's axes, outermost in memory first; none where an access does not go along them.
-std::optional<std::vector<Steps>> steps_of(const Slot& slot, const Shape& domain, const Access& access) {
+bool DisjointStores::disjoint(const Store& a, const Store& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!meet(a[i], b[i])) return true;
+  return false;
+}
+
+// Outermost in memory first; none where an access does not go along the axes.
+DisjointStores::Store DisjointStores::steps_of(const Slot& slot, const Shape& domain, const Access& access) {
   if (slot.shape.size() == 0) return {};  // its strides are 0
   std::vector<int> axes;
   for (int axis = 0; axis < slot.shape.rank(); ++axis)
@@ -32,7 +32,7 @@ std::optional<std::vector<Steps>> steps_of(const Slot& slot, const Shape& domain
   for (int axis = 0; axis < domain.rank(); ++axis)
     if (!access.inside.empty()) start += access.inside[at(axis)].first * access.strides[at(axis)];
   if (start < 0) return {};
-  std::vector<Steps> all(axes.size());
+  Store all(axes.size());
   for (std::size_t i = 0; i < axes.size(); start %= stride_of(i++)) {
     all[i].first = all[i].last = start / stride_of(i);
     if (all[i].first >= slot.shape[axes[i]]) return {};
@@ -52,29 +52,38 @@ std::optional<std::vector<Steps>> steps_of(const Slot& slot, const Shape& domain
   return all;
 }
 
-bool disjoint(const Slot& slot, const Kernel& a, const Access& of_a, const Kernel& b, const Access& of_b) {
-  const auto x = steps_of(slot, a.domain, of_a), y = steps_of(slot, b.domain, of_b);
-  if (!x || !y) return false;
-  for (std::size_t i = 0; i < x->size(); ++i)
-    if (!meet((*x)[i], (*y)[i])) return true;
-  return false;
+const std::vector<DisjointStores::Store>& DisjointStores::stores(int slot, std::size_t group) {
+  const auto [found, fresh] = stores_.try_emplace({slot, group});
+  if (!fresh) return found->second;
+  for (const Kernel* kernel : groups_[group])
+    for (const Access& access : kernel->stores) {
+      if (access.slot != slot) continue;
+      found->second.push_back(steps_of(plan_.slots[at(slot)], kernel->domain, access));
+      if (found->second.back().empty()) return found->second = {};
+    }
+  return found->second;
 }
 
-}  // namespace
-
-bool stores_are_disjoint(const Plan& plan, int slot, const std::vector<const Kernel*>& a,
-                         const std::vector<const Kernel*>& b) {
-  const auto stores = [&](const std::vector<const Kernel*>& kernels, const auto& act) {
-    bool any = false, all = true;
-    for (const Kernel* kernel : kernels)
-      for (const Access& store : kernel->stores)
-        if (store.slot == slot) any = true, all = all && act(*kernel, store);
-    return any && all;
+// Two stores meet only if their first positions leave the same remainders modulo what divides all steps along an axis.
+bool DisjointStores::operator()(int slot, std::size_t a, std::size_t b) {
+  const std::vector<Store>&of_a = stores(slot, a), &of_b = stores(slot, b);
+  if (of_a.empty() || of_b.empty()) return false;
+  std::vector<std::int64_t> divisors(of_a[0].size());
+  for (const auto* stores : {&of_a, &of_b})
+    for (const Store& store : *stores)
+      for (std::size_t i = 0; i < store.size(); ++i) divisors[i] = std::gcd(divisors[i], store[i].step);
+  const auto remainders = [&](const Store& store) {
+    std::vector<std::int64_t> found;
+    for (std::size_t i = 0; i < store.size(); ++i)
+      found.push_back(divisors[i] == 0 ? store[i].first : store[i].first % divisors[i]);
+    return found;
   };
-  return stores(a, [&](const Kernel& kernel, const Access& store) {
-    return stores(b, [&](const Kernel& other, const Access& of_other) {
-      return disjoint(plan.slots[at(slot)], kernel, store, other, of_other);
-    });
+  std::map<std::vector<std::int64_t>, std::vector<const Store*>> alike;
+  for (const Store& store : of_a) alike[remainders(store)].push_back(&store);
+  return std::all_of(of_b.begin(), of_b.end(), [&](const Store& y) {
+    const auto found = alike.find(remainders(y));
+    return found == alike.end() || std::all_of(found->second.begin(), found->second.end(),
+                                               [&](const Store* x) { return ++compared_, disjoint(*x, y); });
   });
 }
 

@@ -67,11 +67,6 @@ class Fuser {
   int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
   FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
 
-  void add_follower(int from, int to) {
-    after_[static_cast<std::size_t>(from)].insert(to);
-    before_[static_cast<std::size_t>(to)].insert(from);
-  }
-
   // What a unit is inside a kernel over this domain; none when it cannot be there.
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
     if (u.kind == FusionNode::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
@@ -182,7 +177,7 @@ class Fuser {
       if (user != g) others.insert(user);
     }
     for (int other : others)
-      if (reaches(after_, other, g)) return false;
+      if (order_.reaches(other, g)) return false;
     return true;
   }
 
@@ -196,10 +191,14 @@ class Fuser {
     for (int g : candidates)
       if (home < 0 && !leave_to_head(u, g) && can_join(u, g)) home = g;
     const FusionNode& placed = unit(u);
+    std::set<int> users;
+    for (const Edge& edge : out_[static_cast<std::size_t>(u)]) users.insert(group_of(edge.to));
     if (home < 0) {
-      home = static_cast<int>(groups_.size());
+      home = order_.add(users);
       groups_.push_back({.domain = placed.domain});
-      after_.emplace_back(), before_.emplace_back();
+    } else {
+      for (int user : users)
+        if (user != home) order_.connect(home, user);
     }
     FusedGroup& target = group(home);
     target.units.push_back(u);
@@ -211,8 +210,6 @@ class Fuser {
         target.reduced = *reduced_axes(target.domain, placed.domain);
     }
     group_of_[static_cast<std::size_t>(u)] = home;
-    for (const Edge& edge : out_[static_cast<std::size_t>(u)])
-      if (group_of(edge.to) != home) add_follower(home, group_of(edge.to));
   }
 
   // Large values a group reads from memory.
@@ -250,7 +247,7 @@ class Fuser {
     for (int u : first.units)
       for (const Edge& edge : out_[static_cast<std::size_t>(u)])
         if (group_of(edge.to) == c && edge.kind == EdgeKind::load) return false;
-    return !reaches(after_, p, c, c) && !reaches(after_, c, p);
+    return !order_.reaches_indirectly(p, c) && !order_.reaches(c, p);
   }
 
   void merge(int p, int c) {
@@ -260,23 +257,14 @@ class Fuser {
     for (int u : second.units) group_of_[static_cast<std::size_t>(u)] = p;
     first.units.insert(first.units.end(), second.units.begin(), second.units.end());
     second.units.clear();
-    for (int next : std::exchange(after_[static_cast<std::size_t>(c)], {})) {
-      before_[static_cast<std::size_t>(next)].erase(c);
-      if (next != p) add_follower(p, next);
-    }
-    for (int earlier : std::exchange(before_[static_cast<std::size_t>(c)], {})) {
-      after_[static_cast<std::size_t>(earlier)].erase(c);
-      if (earlier != p) add_follower(earlier, p);
-    }
+    order_.merge(p, c);
   }
   bool merge_pass() {
     bool any = false;
     for (int p = static_cast<int>(groups_.size()) - 1; p >= 0; --p) {
-      const std::vector<int> users(after_[static_cast<std::size_t>(p)].begin(),
-                                   after_[static_cast<std::size_t>(p)].end());
+      const std::vector<int> users(order_.after(p).begin(), order_.after(p).end());
       for (int c : users)
-        if (!group(p).units.empty() && !group(c).units.empty() && after_[static_cast<std::size_t>(p)].count(c) &&
-            can_merge(p, c, true)) {
+        if (!group(p).units.empty() && !group(c).units.empty() && order_.after(p).count(c) && can_merge(p, c, true)) {
           merge(p, c);
           any = true;
         }
@@ -309,7 +297,7 @@ class Fuser {
   FusionGraph& units_;
   const std::size_t most_units_;
   std::vector<FusedGroup> groups_;
-  std::vector<std::set<int>> after_, before_;  // groups that read what a group writes, and whose values it reads
+  Reachability order_;  // of groups: from those that write a value to those that read it
   std::vector<int> group_of_;
   std::vector<std::optional<bool>> follows_head_;
   std::vector<std::vector<Edge>> out_, in_;

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/reachability.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/passes/stage_builder.h"
 #include "nixie/core/state/variable.h"
@@ -40,6 +40,21 @@ std::string op_name(const FusionNode& unit) {
                         },
                     },
                     unit.value.node().op);
+}
+
+// Whether one of the goals comes after a node; `after` are the direct successors of each.
+bool leads_to_any(const std::vector<std::set<int>>& after, int from, const std::set<int>& goals) {
+  std::vector<int> left{from};
+  std::unordered_set<int> seen;
+  while (!goals.empty() && !left.empty()) {
+    const int at = left.back();
+    left.pop_back();
+    for (int next : after[static_cast<std::size_t>(at)]) {
+      if (goals.count(next)) return true;
+      if (seen.insert(next).second) left.push_back(next);
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -184,9 +199,7 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
     const int home = group(writer);
     std::set<int> before = readers[slot];
     before.erase(home);
-    bool circle = false;
-    for (int reader : before) circle |= reaches(after, home, reader);
-    if (circle) {
+    if (leads_to_any(after, home, before)) {
       divert(slot, writer);
       continue;
     }

@@ -4,6 +4,7 @@
 #include "nixie/core/passes/memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 
@@ -19,7 +20,7 @@ constexpr std::int64_t kAlignment = 256;
 // Where waits cost more than memory, this much may be spent on slots of their own.
 constexpr std::int64_t kRoomForOverlap = 64 << 20;
 
-// The slots that each group reads and writes.
+// The slots that each group reads and writes, each once.
 struct Touched {
   std::vector<std::vector<int>> reads, writes;
 };
@@ -29,11 +30,15 @@ Touched touched_by(const Plan& plan, bool replays_members) {
   for (const Group& group : plan.groups) {
     std::vector<int>&reads = touched.reads.emplace_back(group.reads),
     &writes = touched.writes.emplace_back(group.writes);
-    if (!replays_members) continue;
-    for (int k : group.members) {
-      const std::vector<int> read = slots_read(plan.kernels[at(k)]), written = slots_written(plan.kernels[at(k)]);
-      reads.insert(reads.end(), read.begin(), read.end());
-      writes.insert(writes.end(), written.begin(), written.end());
+    if (replays_members)
+      for (int k : group.members) {
+        const std::vector<int> read = slots_read(plan.kernels[at(k)]), written = slots_written(plan.kernels[at(k)]);
+        reads.insert(reads.end(), read.begin(), read.end());
+        writes.insert(writes.end(), written.begin(), written.end());
+      }
+    for (auto* slots : {&reads, &writes}) {
+      std::sort(slots->begin(), slots->end());
+      slots->erase(std::unique(slots->begin(), slots->end()), slots->end());
     }
   }
   return touched;
@@ -114,26 +119,25 @@ std::int64_t place(Plan& plan, std::vector<Lifetime> all, Meet meet) {
   return arena;
 }
 
-bool share_bytes(const Plan& plan, int a, int b) {
-  if (a == b) return true;
-  const Slot &x = plan.slots[at(a)], &y = plan.slots[at(b)];
-  if (x.external || y.external) return false;
-  return x.offset < y.offset + y.size_bytes() && y.offset < x.offset + x.size_bytes();
+// The bytes of each slot in the arena, from the first to behind the last; none of external slots.
+std::vector<std::pair<std::int64_t, std::int64_t>> bytes_of_slots(const Plan& plan) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> bytes;
+  for (const Slot& slot : plan.slots)
+    bytes.push_back(slot.external ? std::pair<std::int64_t, std::int64_t>()
+                                  : std::pair(slot.offset, slot.offset + slot.size_bytes()));
+  return bytes;
 }
 
-// Whether two groups write to different elements of a slot.
-bool writes_are_disjoint(const Plan& plan, std::size_t i, std::size_t j, int slot) {
-  const auto members = [&](std::size_t g) {
-    std::vector<const Kernel*> kernels;
-    for (int k : plan.groups[g].members) kernels.push_back(&plan.kernels[at(k)]);
-    return kernels;
-  };
-  return stores_are_disjoint(plan, slot, members(i), members(j));
+DisjointStores stores_of_groups(const Plan& plan) {
+  std::vector<std::vector<const Kernel*>> members(plan.groups.size());
+  for (std::size_t g = 0; g < members.size(); ++g)
+    for (int k : plan.groups[g].members) members[g].push_back(&plan.kernels[at(k)]);
+  return {plan, std::move(members)};
 }
 
 // Fills waits_for; `overlap` says which slots share bytes.
 template <class Overlap>
-Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
+Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_disjoint, Overlap overlap) {
   const std::size_t count = plan.groups.size();
   const auto& [reads, writes] = touched;
   auto clash = [&](const std::vector<int>& a, const std::vector<int>& b) {
@@ -145,7 +149,7 @@ Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
   auto both_write = [&](std::size_t i, std::size_t j) {
     for (int x : writes[i])
       for (int y : writes[j])
-        if (overlap(x, y) && !(x == y && writes_are_disjoint(plan, i, j, x))) return true;
+        if (overlap(x, y) && !(x == y && are_disjoint(x, i, j))) return true;
     return false;
   };
   const std::size_t words = (count + 63) / 64;
@@ -153,12 +157,17 @@ Ancestors find_waits(Plan& plan, const Touched& touched, Overlap overlap) {
   for (std::size_t j = 0; j < count; ++j) {
     std::vector<int>& waits_for = plan.groups[j].waits_for;
     waits_for.clear();
-    for (std::size_t i = j; i-- > 0;) {
-      if (before[j][i / 64] >> (i % 64) & 1) continue;  // already implied
-      if (!clash(writes[i], reads[j]) && !clash(reads[i], writes[j]) && !both_write(i, j)) continue;
-      waits_for.push_back(static_cast<int>(i));
-      before[j][i / 64] |= std::uint64_t{1} << (i % 64);
-      for (std::size_t w = 0; w < words; ++w) before[j][w] |= before[i][w];
+    for (std::size_t w = j / 64 + 1; w-- > 0;) {
+      std::uint64_t left = w == j / 64 ? (std::uint64_t{1} << (j % 64)) - 1 : ~std::uint64_t{0};
+      while (left &= ~before[j][w]) {  // those that are not implied
+        const int bit = std::bit_width(left) - 1;
+        const std::size_t i = w * 64 + static_cast<std::size_t>(bit);
+        left ^= std::uint64_t{1} << bit;
+        if (!clash(writes[i], reads[j]) && !clash(reads[i], writes[j]) && !both_write(i, j)) continue;
+        waits_for.push_back(static_cast<int>(i));
+        before[j][w] |= std::uint64_t{1} << bit;
+        for (std::size_t earlier = 0; earlier <= w; ++earlier) before[j][earlier] |= before[i][earlier];
+      }
     }
     std::reverse(waits_for.begin(), waits_for.end());
   }
@@ -173,13 +182,16 @@ void plan_memory(Plan& plan, const Target& target) {
   const std::vector<Lifetime> all = lifetimes(plan, touched);
   const std::int64_t least = place(plan, all, live_together);
   plan.arena_bytes = least;
+  DisjointStores are_disjoint = stores_of_groups(plan);
   if (target.overlaps) {
-    const Ancestors ancestors = find_waits(plan, touched, std::equal_to<>());
+    const Ancestors ancestors = find_waits(plan, touched, are_disjoint, std::equal_to<>());
     plan.arena_bytes =
         place(plan, all, [&](const Lifetime& a, const Lifetime& b) { return may_run_together(ancestors, a, b); });
     if (plan.arena_bytes > least + kRoomForOverlap) plan.arena_bytes = place(plan, all, live_together);
   }
-  find_waits(plan, touched, [&](int a, int b) { return share_bytes(plan, a, b); });
+  find_waits(plan, touched, are_disjoint, [bytes = bytes_of_slots(plan)](int a, int b) {
+    return a == b || (bytes[at(a)].first < bytes[at(b)].second && bytes[at(b)].first < bytes[at(a)].second);
+  });
 }
 
 }  // namespace nixie

@@ -74,6 +74,7 @@ class Recomputer {
   // What a kernel with a head stores: the head's value, or a later one of the chain of Maps that are each other's only
   // reader: the last that cannot be computed again from the one before it (adding a residual counts, a bias does not).
   void find_results() {
+    std::unordered_set<const Node*> passed;  // by a chain: what follows is known
     for (const Tensor& x : order_) {
       if (!is_head(x.node().op)) continue;
       Tensor result = x, next = x;
@@ -85,6 +86,7 @@ class Recomputer {
           sources_.emplace(next.id(), *source);
         } else {
           results_.erase(result.id());
+          if (!passed.insert(next.id()).second) break;
           results_.insert(next.id());
           result = next;
         }

@@ -270,16 +270,16 @@ Graph simplify(const Graph& graph) {
 std::vector<Tensor> topological(const Graph& graph) {
   std::vector<Tensor> order;
   std::unordered_set<const Node*> visited;
-  std::vector<std::pair<Tensor, std::size_t>> stack;
+  std::vector<std::pair<const Tensor*, std::size_t>> stack;
   auto visit = [&](const Tensor& root) {
-    if (visited.insert(root.id()).second) stack.emplace_back(root, 0);
+    if (visited.insert(root.id()).second) stack.emplace_back(&root, 0);
     while (!stack.empty()) {
       auto& [tensor, next] = stack.back();
-      if (next < tensor.inputs().size()) {
-        const Tensor input = tensor.inputs()[next++];
-        if (visited.insert(input.id()).second) stack.emplace_back(input, 0);
+      if (next < tensor->inputs().size()) {
+        const Tensor& input = tensor->inputs()[next++];
+        if (visited.insert(input.id()).second) stack.emplace_back(&input, 0);
       } else {
-        order.push_back(tensor);
+        order.push_back(*tensor);
         stack.pop_back();
       }
     }

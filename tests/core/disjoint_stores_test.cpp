@@ -38,6 +38,12 @@ Plan with_slot(const Shape& shape, const Strides& strides) {
   return plan;
 }
 
+using Members = std::vector<const Kernel*>;
+
+bool are_disjoint(const Plan& plan, const Members& a, const Members& b) {
+  return DisjointStores(plan, {a, b})(0, 0, 1);
+}
+
 bool meet(const Kernel& a, const Kernel& b) {
   const std::set<std::int64_t> x = touched(a), y = touched(b);
   return std::any_of(x.begin(), x.end(), [&](std::int64_t address) { return y.contains(address); });
@@ -57,11 +63,32 @@ TEST(DisjointStores, ArePhasesAndParts) {
     for (const auto& kernels : {phases, parts})
       for (std::size_t i = 0; i < kernels.size(); ++i)
         for (std::size_t j = 0; j < kernels.size(); ++j) {
-          EXPECT_EQ(stores_are_disjoint(plan, 0, {&kernels[i]}, {&kernels[j]}), i != j) << i << " " << j;
-          EXPECT_FALSE(stores_are_disjoint(plan, 0, {&kernels[i], &whole}, {&kernels[j]}));
-          EXPECT_FALSE(stores_are_disjoint(plan, 0, {&kernels[i]}, {&none}));
+          EXPECT_EQ(are_disjoint(plan, {&kernels[i]}, {&kernels[j]}), i != j) << i << " " << j;
+          EXPECT_FALSE(are_disjoint(plan, {&kernels[i], &whole}, {&kernels[j]}));
+          EXPECT_FALSE(are_disjoint(plan, {&kernels[i]}, {&none}));
         }
   }
+}
+
+// Two groups that each store all phases of half of the channels: a phase meets none but its own of the other group.
+TEST(DisjointStores, ComparesAStoreWithThoseOfItsPhase) {
+  constexpr int kPeriod = 32;
+  const Shape shape{2, 6, 4 * kPeriod, 4 * kPeriod};
+  const Strides slot = shape.channels_last();
+  const Plan plan = with_slot(shape, slot);
+  std::vector<Kernel> halves;
+  for (const std::int64_t channel : {0, 3}) {
+    Kernel& half = halves.emplace_back(Kernel{.domain = {2, 3, 4, 4}});
+    for (int h = 0; h < kPeriod; ++h)
+      for (int w = 0; w < kPeriod; ++w)
+        half.stores.push_back({.slot = 0,
+                               .offset = channel * slot[1] + h * slot[2] + w * slot[3],
+                               .strides = {slot[0], slot[1], kPeriod * slot[2], kPeriod * slot[3]}});
+  }
+  DisjointStores are_disjoint(plan, {{&halves[0]}, {&halves[1]}});
+  EXPECT_TRUE(are_disjoint(0, 0, 1));
+  EXPECT_EQ(are_disjoint.compared(), kPeriod * kPeriod);
+  EXPECT_FALSE(are_disjoint(0, 1, 1));
 }
 
 TEST(DisjointStores, HaveNoElementInCommon) {
@@ -92,7 +119,7 @@ TEST(DisjointStores, HaveNoElementInCommon) {
       return made;
     };
     const Kernel a = kernel(), b = kernel();
-    if (!stores_are_disjoint(plan, 0, {&a}, {&b})) continue;
+    if (!are_disjoint(plan, {&a}, {&b})) continue;
     ++apart;
     ASSERT_FALSE(meet(a, b)) << i;
   }

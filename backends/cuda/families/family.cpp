@@ -37,14 +37,15 @@ std::vector<Access> stores_of(const Choice& choice) {
 }
 
 std::vector<int> slots_read(const Choice& choice) {
-  Kernel kernel = choice.kernel;
   std::vector<int> slots;
-  if (choice.images) {
-    const bool forward = std::get<Conv>(kernel.head->op).role == ConvRole::output;
-    kernel.head->operands[forward ? 0 : 1] = choice.images->view;
+  if (choice.images)
     for (const Access& access : choice.images->more) slots.push_back(access.slot);
+  for (int slot : nixie::slots_read(choice.kernel)) slots.push_back(slot);
+  if (choice.images) {  // operands are the last of the kernel's
+    const auto& [op, operands, dtype] = *choice.kernel.head;
+    const bool forward = std::get<Conv>(op).role == ConvRole::output;
+    slots[slots.size() - operands.size() + (forward ? 0 : 1)] = choice.images->view.slot;
   }
-  for (int slot : nixie::slots_read(kernel)) slots.push_back(slot);
   for (const Kernel& other : choice.beside)
     for (int slot : nixie::slots_read(other)) slots.push_back(slot);
   for (const Operand& plane : choice.low_planes) slots.push_back(plane.slot);

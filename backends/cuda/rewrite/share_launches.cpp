@@ -35,14 +35,11 @@ class Bits {
   std::vector<std::uint64_t> words_;
 };
 
-// Whether two groups write to different elements of a slot.
-bool writes_are_disjoint(const Grouping& grouping, std::size_t a, std::size_t b, int slot) {
-  const auto members = [&](std::size_t g) {
-    std::vector<const Kernel*> kernels;
-    for (const Kernel& kernel : grouping.groups[g].members) kernels.push_back(&kernel);
-    return kernels;
-  };
-  return stores_are_disjoint(grouping.plan, slot, members(a), members(b));
+DisjointStores stores_of_groups(const Grouping& grouping) {
+  std::vector<std::vector<const Kernel*>> members(grouping.groups.size());
+  for (std::size_t g = 0; g < members.size(); ++g)
+    for (const Kernel& kernel : grouping.groups[g].members) members[g].push_back(&kernel);
+  return {grouping.plan, std::move(members)};
 }
 
 // The partial order of groups, some of them merged: a node is the first group of those that are one.
@@ -52,6 +49,7 @@ class PartialOrder {
       : users_(touched.size()), makers_(touched.size()), merged_(touched.size()), node_(touched.size()) {
     // Of a slot: the last that wrote it, each to elements of its own, who read it since, and both before these writers.
     std::map<int, Nodes> writers, readers, earlier;
+    DisjointStores are_disjoint = stores_of_groups(grouping);
     for (std::size_t g = 0; g < touched.size(); ++g) {
       node_[g] = g, merged_[g] = {g};
       Nodes before;
@@ -59,7 +57,7 @@ class PartialOrder {
       for (int slot : touched[g].writes) {
         const bool apart = readers[slot].empty() && !writers[slot].empty() &&
                            std::all_of(writers[slot].begin(), writers[slot].end(),
-                                       [&](std::size_t w) { return writes_are_disjoint(grouping, w, g, slot); });
+                                       [&](std::size_t w) { return are_disjoint(slot, w, g); });
         if (!apart) {
           earlier[slot] = std::move(writers[slot]);
           earlier[slot].merge(readers[slot]);
