@@ -129,7 +129,8 @@ struct Pool {
   PoolKind kind = PoolKind::max;
   PoolRole role = PoolRole::output;
   std::vector<int> window = {}, stride = {}, pad = {};  ///< per axis after the first: channels, then spatial
-  bool count_pad = false;  ///< average: divide by the window's size, not by the positions inside the input
+  bool count_pad = false;          ///< average: divide by the window's size, not by the positions inside the input
+  std::vector<int> dilation = {};  ///< distance between positions of a window, per axis; empty: 1 on all axes
 };
 
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,

@@ -236,11 +236,13 @@ Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options = {},
 struct PoolOptions {
   std::vector<int> window = {2};
   std::vector<int> stride = {};                           ///< empty: the window
-  std::vector<int> pad = {0};                             ///< at most half the window
+  std::vector<int> pad = {0};                             ///< at most half the window's extent
+  std::vector<int> dilation = {1};                        ///< distance between a window's positions
   int channels = 1, channel_stride = 0, channel_pad = 0;  ///< the window along channels; stride 0: the window
   bool ceil_mode = false;                                 ///< the last window may extend past the input
   bool count_pad = false;                                 ///< the average includes padding (PyTorch's default)
 };
+/// x [N, C, spatial...] -> [N, C', out...], out = (in + 2 pad - dilation (window - 1) - 1) / stride + 1.
 Tensor max_pool(const Tensor& x, const PoolOptions& options);
 Tensor average_pool(const Tensor& x, const PoolOptions& options);
 Tensor l2_pool(const Tensor& x, const PoolOptions& options);  ///< sqrt of the window's sum of squares

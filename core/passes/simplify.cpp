@@ -50,7 +50,7 @@ std::string op_key(const Op& op) {
                         },
                         [](const Pool& p) {
                           return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride),
-                                     list(p.pad), p.count_pad);
+                                     list(p.pad), list(p.dilation), p.count_pad);
                         },
                     },
                     op);

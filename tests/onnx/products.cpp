@@ -35,14 +35,11 @@ struct Windows {
     }
   }
   bool is_symmetric() const { return low == high; }
-  /// Pooling pads by itself: the same before and after, at most half a window.
+  /// Pooling pads by itself: the same before and after, at most half a window's extent.
   bool pools() const {
     bool fits = is_symmetric();
-    for (std::size_t i = 0; i < window.size(); ++i) fits = fits && 2 * low[i] <= window[i];
+    for (std::size_t i = 0; i < window.size(); ++i) fits = fits && 2 * low[i] <= dilation[i] * (window[i] - 1) + 1;
     return fits;
-  }
-  bool is_dilated() const {
-    return std::ranges::any_of(dilation, [](std::int64_t d) { return d != 1; });
   }
 };
 
@@ -107,10 +104,10 @@ Results deconv_of(const Node& node) {
 }
 
 PoolOptions pool_options(const Node& node, const Windows& windows) {
-  if (windows.is_dilated()) throw Outside{"no dilated pooling"};
   return {.window = to_ints(windows.window),
           .stride = to_ints(windows.stride),
           .pad = windows.pools() ? to_ints(windows.low) : std::vector<int>{0},
+          .dilation = to_ints(windows.dilation),
           .ceil_mode = node.integer("ceil_mode", 0) != 0,
           .count_pad = node.integer("count_include_pad", 0) != 0};
 }

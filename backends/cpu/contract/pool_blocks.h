@@ -56,7 +56,7 @@ class PoolBlocks {
         std::int64_t offset = lane / plane_ * x.axis[0];
         for (int a = 1; a < kAxes; ++a) {
           const auto axis = static_cast<std::size_t>(a);
-          offset += (w.start(a, out[axis]) + place[axis]) * x.axis[axis];
+          offset += w.place(a, out[axis], place[axis]) * x.axis[axis];
         }
         const auto entry = static_cast<std::size_t>(p * lanes + lane);
         offsets_[entry] = static_cast<std::int32_t>(offset);
