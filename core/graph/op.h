@@ -109,8 +109,8 @@ enum class ConvRole : std::uint8_t {
   input_grad,   ///< inputs dy, w; the node has x's shape
   filter_grad,  ///< inputs dy, x; the node has w's shape
 };
-/// Cross-correlation of x [N, C, spatial...] with w [K, C / groups, window...], 1 to 3 spatial axes, giving [N, K,
-/// spatial...].
+/// Cross-correlation of x [N, C, spatial...] with w [K, C / groups, window...]: [N, K, spatial...]. There are 1 to 3
+/// spatial axes.
 struct Conv {
   ConvRole role = ConvRole::output;
   std::vector<int> stride = {}, pad = {}, dilation = {};  ///< per spatial axis; pad on both sides

@@ -23,7 +23,7 @@ std::int64_t window_count(std::int64_t in, std::int64_t window, int stride, int 
   return room < span ? 0 : static_cast<std::int64_t>((room - span) / stride + 1);
 }
 
-// With any stride beyond the room that a window has, there is one position. The least such stride stands for all:
+// With any stride beyond the room that a window has, there is one position. The least such stride gives the same:
 // backends work by phases, as many as the stride.
 int bounded_stride(std::int64_t in, std::int64_t window, int stride, int pad, int dilation) {
   const Wide span = Wide{dilation} * (window - 1) + 1, room = in + Wide{2} * pad;
@@ -208,8 +208,7 @@ Windows windows_of(PoolKind kind, const Tensor& x, const PoolOptions& options, c
     const std::int64_t in = x.shape()[i + 1];
     std::int64_t count = window_count(in, window, stride, pad, dilation);
     const std::int64_t room = in + std::int64_t{2} * pad;
-    // The rest that windows leave gets a window, as in PyTorch, unless that would begin in the padding behind the
-    // input.
+    // A remainder gets a window of its own, as in PyTorch, unless that would begin in the padding behind the input.
     const std::int64_t rest = room - extent - (count - 1) * stride;
     if (options.ceil_mode && rest > 0 && count * stride < in + pad) ++count;
     check(count > 0, name, ": a window of ", extent, " does not fit input ", x.shape());
@@ -230,7 +229,8 @@ Pool without_unread(const Windows& windows, const Shape& in) {
     // The front, up to where the last window begins.
     const std::int64_t front = std::max<std::int64_t>(0, pad - (count - 1) * stride) / step;
     window -= front, pad -= front * step;
-    // Of two windows, as long as the second ends behind the input. More have a stride within the input.
+    // Two windows may skip positions between them, as long as the second ends behind the input; three or more have a
+    // stride within the input.
     if (count == 2) {
       const std::int64_t behind = (stride - pad + window * step - size) / step;
       const std::int64_t both = std::clamp<std::int64_t>(behind, 0, std::min(pad, stride - 1) / step);

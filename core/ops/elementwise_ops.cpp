@@ -1,5 +1,4 @@
-// Every elementwise op of the library: its formula and its gradient, side by side. tests/core/ops_test.cpp walks them
-// all.
+// Every elementwise op of the library: its formula and its gradient, side by side. tests/core/ops_test.cpp tests all.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -54,7 +53,7 @@ constexpr ElementwiseTraits kBoolean{.result = ResultType::boolean, .domain = {}
 constexpr ElementwiseTraits kInteger{.result = ResultType::integer, .domain = {0, 9}};
 constexpr ElementwiseTraits floating(Domain domain) { return {.result = ResultType::floating, .domain = domain}; }
 
-/// A number of C++ that takes its type from what stands beside it; null for anything else.
+/// A C++ number, which takes its type from the other operand; null for anything else.
 const Constant* number_in(T x) {
   const auto* constant = std::get_if<Constant>(&x.node().op);
   return constant && constant->weak ? constant : nullptr;

@@ -103,7 +103,7 @@ Tensor gathered(const Tensor& x, const Taps& taps, int axis) {
   return sum;
 }
 
-// Of whole factors.
+// Whole factors.
 Tensor repeated(const Tensor& x, const std::vector<int>& factor) {
   std::vector<std::int64_t> apart = {x.shape()[0], x.shape()[1]}, repeats = apart, larger = apart;
   for (std::size_t i = 0; i < factor.size(); ++i) {

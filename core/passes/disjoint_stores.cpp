@@ -20,7 +20,7 @@ bool meet(const Steps& a, const Steps& b) {
   return a.first <= b.last && b.first <= a.last && (step == 0 || (a.first - b.first) % step == 0);
 }
 
-// Of the slot's axes, outermost in memory first; none where an access does not go along them.
+// The steps along the slot's axes, outermost in memory first; none if an access does not follow the axes.
 std::optional<std::vector<Steps>> steps_of(const Slot& slot, const Shape& domain, const Access& access) {
   if (slot.shape.size() == 0) return {};  // its strides are 0
   std::vector<int> axes;

@@ -72,7 +72,7 @@ class Fuser {
     before_[static_cast<std::size_t>(to)].insert(from);
   }
 
-  // What a unit is inside a kernel over this domain; none when it cannot be there.
+  // The role of a unit in a kernel over this domain; none if it cannot be there.
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
     if (u.kind == FusionNode::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
     if (u.domain == domain) return Role::full;

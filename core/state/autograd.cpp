@@ -12,7 +12,7 @@
 namespace nixie {
 namespace {
 
-// What the loss is computed from, and itself, inputs before users.
+// The nodes that the loss is computed from, and itself, inputs before users.
 std::vector<Tensor> nodes_of(const Tensor& loss) {
   std::vector<Tensor> order;
   std::vector<std::pair<Tensor, std::size_t>> stack{{loss, 0}};
