@@ -70,7 +70,7 @@ class MaxRows {
     }
   }
 
-  /// Copies what lies inside the input; the rest stays lowest.
+  /// Copies the columns inside the input; the rest stays lowest.
   void deal(const T* row) {
     const std::int64_t stride = w_.stride[3], step = stride * x_.axis[3];
     for (std::int64_t phase = 0; phase < stride; ++phase) {

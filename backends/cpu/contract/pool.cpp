@@ -48,7 +48,7 @@ void spread_row(const Windows& w, const PooledView<T>& dy, const Row& row, const
   });
 }
 
-/// The rows of an index operand, u8 or i32 as they lie.
+/// The rows of an index operand, u8 or i32.
 class Indices {
  public:
   Indices(const BoundOperand& operand, ThreadPool& pool) {
@@ -85,7 +85,7 @@ class Indices {
   std::optional<PooledView<std::int32_t>> wide_view_;
 };
 
-/// Where the maximum an index names lies: an offset from the image, or none when it names padding.
+/// The places of the maxima that indices name: offsets from the image; none for padding.
 class Maxima {
  public:
   Maxima(const Windows& windows, const Extents& strides) : w_(windows), strides_(strides) {

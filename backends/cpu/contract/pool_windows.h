@@ -20,12 +20,12 @@ struct Windows {
   Extents in, out, window, stride, pad, dilation;
   std::int64_t window_size() const { return window[0] * window[1] * window[2] * window[3]; }
   std::int64_t out_size() const { return out[0] * out[1] * out[2] * out[3]; }
-  /// Where the window of output `o` begins.
+  /// The first position of the window of output `o`.
   std::int64_t start(int axis, std::int64_t o) const {
     const auto a = static_cast<std::size_t>(axis);
     return o * stride[a] - pad[a];
   }
-  /// Where position `i` of that window is.
+  /// Position `i` of that window.
   std::int64_t place(int axis, std::int64_t o, std::int64_t i) const {
     return start(axis, o) + i * dilation[static_cast<std::size_t>(axis)];
   }
