@@ -6,8 +6,8 @@
 namespace nixie {
 namespace {
 
-// Whether a text is what a pattern says; * stands for any text. A part between two stars may stand where it is first
-// found: what follows has the most room there, so no other place needs a trial.
+// Whether a text matches a pattern; * matches any text. A part between two stars may match where it is first found:
+// the parts behind it have the most room then, so no other place needs a trial.
 bool matches(std::string_view text, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return text == pattern;
