@@ -8,8 +8,8 @@ namespace nixie {
 
 /// x, which is also an output: in training `weight` times its loss, against the targets of the net's own output, is
 /// added to the run's loss (the auxiliary heads of Szegedy et al. 2014, deep supervision). In evaluation it has no
-/// effect, so that layers before it that nothing else reads are not computed. Without a loss of its own it takes the
-/// run's.
+/// effect, so that layers before it that nothing else reads are not computed. Its loss is the run's if it has none of
+/// its own.
 struct AuxiliaryLoss {
   double weight = 0.3;
   std::optional<AnyLoss> loss = {};

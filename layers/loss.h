@@ -200,7 +200,7 @@ class AnyLoss {
   const Range& target_range() const { return target_range_; }
   /// The weights of classes by which it divides; empty: labels count alike.
   const std::vector<double>& class_weights() const { return class_weights_; }
-  /// What it applies to the output itself, `softmax` or `sigmoid`; else "".
+  /// The function that it applies to the output itself, `softmax` or `sigmoid`; else "".
   const std::string& output_function() const { return output_function_; }
   /// `cross_entropy: {label_smoothing: 0}`
   std::string text() const { return kind_ + ": " + text_; }
@@ -240,7 +240,7 @@ struct LossSum {
   static constexpr auto fields() { return field_list(field("losses", &LossSum::losses, "losses and their factors")); }
   /// That of each of them.
   std::optional<int> ignored_label() const;
-  /// What all of them take.
+  /// The targets that all of them take.
   Range target_range() const;
   /// That of the first that has one.
   std::string output_function_of() const;

@@ -146,8 +146,8 @@ class AnyMetric {
 };
 std::string field_text(const AnyMetric& metric);
 
-/// What each figure is called wherever an evaluation is told: its kind, with a number where another has that name, as
-/// an evaluation's own loss and accuracy have: `top_k`, `top_k_2`.
+/// The name of each figure in reports of an evaluation: its kind, with a number if that name is taken, also by the
+/// evaluation's own loss and accuracy: `top_k`, `top_k_2`.
 std::vector<std::string> metric_names(const std::vector<AnyMetric>& metrics);
 
 using AllMetrics = Types<Accuracy, TopK, LogLoss, Precision, Recall, F1, Iou, MeanError>;

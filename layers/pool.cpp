@@ -6,7 +6,9 @@ namespace {
 
 template <class Layer>
 PoolOptions pool_options(const Layer& layer, int spatial) {
-  PoolOptions options{.window = layer.window.expand(spatial, "window"), .pad = layer.pad.expand(spatial, "pad")};
+  PoolOptions options{.window = layer.window.expand(spatial, "window"),
+                      .pad = layer.pad.expand(spatial, "pad"),
+                      .dilation = layer.dilation.expand(spatial, "dilation")};
   options.stride = layer.stride.expand(spatial, "stride");
   for (std::size_t i = 0; i < options.stride.size(); ++i)
     if (options.stride[i] == 0) options.stride[i] = options.window[i];

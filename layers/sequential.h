@@ -30,8 +30,8 @@ std::string field_text(const NamedLayer& layer);
 
 /// The name of layer `index` in its list: its own, or its index.
 std::string name_in_list(const NamedLayer& layer, std::size_t index);
-/// What each layer of a list reads: indices of earlier layers, -1 for the list's input. Throws, naming the layer, for a
-/// name that no layer before it has or several have, and for a layer that nothing reads.
+/// The inputs of each layer of a list: indices of earlier layers, -1 for the list's input. Throws, naming the layer,
+/// for a name that no layer before it has or several have, and for a layer that nothing reads.
 std::vector<std::vector<int>> layer_inputs(const std::vector<NamedLayer>& layers);
 /// The layer that the `shared` layer `index` applies again, itself no shared one.
 std::size_t shared_layer(const std::vector<NamedLayer>& layers, std::size_t index);
@@ -70,8 +70,8 @@ struct ConcatBranches {
   Tensor join(const std::vector<Tensor>& parts) const;
 };
 
-/// The sum of branches with the same input, or of several inputs, of one shape: residual blocks, with Identity as a
-/// shortcut.
+/// The sum of branches with the same input, or of several inputs, of one shape: residual blocks have an
+/// Identity as a shortcut.
 struct SumBranches {
   std::vector<NamedLayer> branches;
 

@@ -41,8 +41,7 @@ struct PadSides {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// The positions from `from` to before `to` along an axis; negative ones count from the end. (core's op has the name
-/// Slice.)
+/// The positions from `from` to before `to` along an axis; negative ones count from the end. (Slice is core's op.)
 struct SliceRange {
   int axis = 1, from = 0;
   std::optional<int> to = {};

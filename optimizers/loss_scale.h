@@ -30,7 +30,7 @@ Tensor all_finite(const std::vector<Gradient>& gradients);
 
 class LossScale {
  public:
-  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws if options are out of
+  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws if an option is out of its
   /// range.
   LossScale(const LossScaleOptions& options, const Parameters& state);
 
@@ -43,7 +43,7 @@ class LossScale {
   void finish(const std::vector<Gradient>& gradients) const;
 
   bool is_dynamic() const { return scale_.has_value(); }
-  /// Of a dynamic scale.
+  /// The Variables of a dynamic scale.
   const Variable& scale() const { return *scale_; }
   const Variable& skipped() const { return *skipped_; }
 

@@ -58,8 +58,8 @@ struct OptimizerOptions {
 
 class Optimizer {
  public:
-  /// For the trainable parameters of a collection. Throws if options are out of range, or a group or a name matches
-  /// nothing.
+  /// For the trainable parameters of a collection. Throws if an option is out of range, or a group or a name
+  /// matches nothing.
   Optimizer(const Parameters& parameters, const OptimizerOptions& options, const RunLength& run = {});
   Optimizer(const Optimizer&) = default;  // no move, so that an Optimizer always has its rules; copies share the state
   Optimizer& operator=(const Optimizer&) = default;

@@ -9,7 +9,7 @@
 namespace nixie {
 namespace {
 
-// What the formulas need of double that Tensor has under the same name.
+// The formulas call these functions of double by the names that they have for Tensor.
 double minimum(double a, double b) { return std::min(a, b); }
 using std::cos;
 using std::floor;
@@ -21,7 +21,8 @@ Real progress(const Real& step, double epochs, const RunLength& run) {
   return minimum(step / std::max(epochs * run.steps_per_epoch, 1e-9), Real(1.0));
 }
 
-// Where a schedule changes, in f32, as the device compares it: 0.55 epochs of 100 steps are 55, not 55.00000000000001.
+// The step at which a schedule changes, in f32, as the device compares it: 0.55 epochs of 100 steps are 55,
+// not 55.00000000000001.
 double steps_in(double epochs, const RunLength& run) { return static_cast<float>(epochs * run.steps_per_epoch); }
 
 // All 53 bits: a number by itself becomes an f32.

@@ -52,8 +52,9 @@ std::string op_text(const Op& op) {
             return fmt::format("conv {} stride {} pad {}", role_text(o.role), list(o.stride), list(o.pad));
           },
           [](const Pool& o) {
-            return fmt::format("{} pool {} window {} stride {}", o.kind == PoolKind::max ? "max" : "average",
-                               role_text(o.role), list(o.window), list(o.stride));
+            return fmt::format("{} pool {} window {} stride {}{}", o.kind == PoolKind::max ? "max" : "average",
+                               role_text(o.role), list(o.window), list(o.stride),
+                               o.dilation.empty() ? "" : fmt::format(" dilation {}", list(o.dilation)));
           }},
       op);
 }

@@ -30,8 +30,7 @@ struct Range {
 /// The range of a text that is one of these words, separated by spaces.
 constexpr Range one_of(const char* words) { return {.words = words}; }
 
-/// One field: its key, its member, its meaning, and its allowed range (for a number, or each number of a list, or a
-/// text).
+/// One field: its key, its member, its meaning, and its allowed range (of a number, of each in a list, or of a text).
 template <class Struct, class Value>
 struct Field {
   const char* key;
@@ -99,8 +98,7 @@ requires std::is_arithmetic_v<T> std::string field_text(T value);
 std::string field_text(const std::string& value);  ///< in double quotes, as YAML reads it back
 std::string field_text(const PerAxis& value);
 
-/// Appends `, ` unless the text is only its opening bracket; then the key with a colon, if there is one; then the
-/// value.
+/// Appends `, ` unless the text is only its opening bracket; then the key with a colon, if any; then the value.
 void append_entry(std::string& text, const char* key, const std::string& value);
 
 template <class T>

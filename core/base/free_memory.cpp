@@ -16,7 +16,7 @@ namespace {
 
 std::int64_t page_bytes() { return static_cast<std::int64_t>(sysconf(_SC_PAGESIZE)); }
 
-/// What the system can give without swapping, caches of files included.
+/// The memory that the system can give without swapping, caches of files included.
 std::int64_t available_bytes() {
   std::ifstream file("/proc/meminfo");
   for (std::string name, rest; file >> name; std::getline(file, rest))

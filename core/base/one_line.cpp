@@ -13,7 +13,7 @@ namespace {
 
 struct Character {
   std::uint32_t code = 0;
-  std::size_t bytes = 0;  // 0: what stands here is no UTF-8
+  std::size_t bytes = 0;  // 0: these bytes are no UTF-8
 };
 
 Character first_of(std::string_view text) {

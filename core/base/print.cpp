@@ -14,7 +14,7 @@ constexpr std::int64_t kMostElements = 1000, kEdge = 3;
 constexpr std::size_t kLineWidth = 75;
 constexpr int kPrecision = 8;
 
-/// What a type computes as: halves as float.
+/// The type in which a number computes: float for halves.
 template <class T>
 using FloatOf = std::conditional_t<std::is_floating_point_v<T>, T, float>;
 
@@ -139,7 +139,7 @@ std::function<std::string(T)> format_of(const std::vector<T>& shown) {
   }
 }
 
-// Along an axis: the positions that are printed; -1 stands for dots.
+// The positions that are printed along an axis; -1 means dots.
 std::vector<std::int64_t> shown_positions(std::int64_t size, bool summary) {
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < size; ++i) {

@@ -7,8 +7,7 @@
 
 namespace nixie {
 
-/// The stream of a purpose: a 64-bit key mixed from the seed and the layer's path and purpose
-/// ("features.0/dropout").
+/// The stream of a purpose ("features.0/dropout"): a 64-bit key mixed from the seed, the layer's path and the purpose.
 std::uint64_t random_stream(std::uint64_t seed, std::string_view purpose);
 
 /// Philox4x32-10 (Salmon et al., SC'11). For element e of a Random node at step s the counter is

@@ -46,8 +46,7 @@ class Shape {
   Shape with(int axis, std::int64_t size) const;
   /// Strides of a dense row-major array of this shape.
   Strides row_major() const;
-  /// Strides of a dense array whose axis 1 is innermost (NHWC images and filters). Below rank 3 they are the row-major
-  /// ones.
+  /// Strides of a dense array whose axis 1 is innermost (NHWC images and filters); row-major below rank 3.
   Strides channels_last() const;
 
   bool operator==(const Shape&) const = default;

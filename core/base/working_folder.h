@@ -5,7 +5,7 @@
 
 namespace nixie {
 
-/// What is said where a program's working folder was removed: no relative path leads anywhere then.
+/// The message if a program's working folder was removed: no relative path leads anywhere then.
 inline constexpr const char* kNoWorkingFolder = "the working folder is gone; change to another";
 
 /// Empty where it is gone.

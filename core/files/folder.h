@@ -25,7 +25,7 @@ class Folder {
   int error() const;
   /// Whether its path still leads to it. Throws Fault::storage where the disk does not say.
   bool is_in_place() const;
-  /// Of what is in it, hidden files too.
+  /// The names of its entries, hidden files too.
   std::vector<std::string> names() const;
 
  private:
@@ -36,11 +36,11 @@ class Folder {
   std::shared_ptr<const Open> open_;
 };
 
-/// Where a file is or will be. What is read and written there is in the open folder, wherever that is by then, and
-/// nowhere where it was removed.
+/// The place of a file, existing or not: a name in an open folder. It follows the folder where that is moved, and is
+/// nowhere once the folder is removed.
 class FilePlace {
  public:
-  /// In the folder that stands at its path now.
+  /// In the folder that is at its path now.
   FilePlace(const std::convertible_to<std::filesystem::path> auto& path)  // NOLINT: implicit
       : FilePlace(of_path(path)) {}
   FilePlace(Folder folder, const std::string& name);
@@ -64,12 +64,11 @@ class FilePlace {
 
 /// As open() of a path: a descriptor, or -1 and an errno.
 int open_file(const FilePlace& place, int flags, int mode = 0);
-/// Whether the open file is the one that stands there. It and the next throw Fault::storage where the disk does not
-/// say.
+/// Whether the open file is the one at that place. It and the next throw Fault::storage if the disk does not answer.
 bool is_at(int file, const FilePlace& place);
-/// Whether one file stands at both.
+/// Whether both places have the same file.
 bool is_same_file(const FilePlace& a, const FilePlace& b);
-/// Whether a folder, which may not be there yet, is `outer` or stands in it, whatever links lead there.
+/// Whether a folder, which may not be there yet, is `outer` or inside it, whatever links lead there.
 bool is_within(const std::filesystem::path& folder, const std::filesystem::path& outer);
 
 }  // namespace nixie

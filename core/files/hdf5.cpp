@@ -28,7 +28,7 @@ Handle float_type(std::size_t exponent_bits, std::size_t fraction_bits) {
 herr_t keep_description(unsigned, const H5E_error2_t* error, void* result) {
   if (!error->desc) return 1;
   auto& failure = *static_cast<Failure*>(result);
-  // Of a failed call HDF5 tells the time, the descriptor and the address, too.
+  // HDF5 also prints the time, descriptor and address of a failed call.
   constexpr std::string_view kNumber = "errno = ", kCause = "error message = '";
   std::string_view what = error->desc;
   if (const std::size_t at = what.find(kNumber); at != std::string_view::npos)
@@ -55,8 +55,7 @@ Quiet::Quiet() {
            " MiB beside what it reads and writes");
   }
   pieces.clear();
-  // Damaged files leave HDF5 1.10 in a state that its cleanup at exit cannot unwind, and all our files are closed
-  // anyway.
+  // Damaged files leave HDF5 1.10 in a state that its cleanup at exit cannot unwind. All our files are closed by then.
   static const herr_t no_cleanup_at_exit = H5dont_atexit();
   static_cast<void>(no_cleanup_at_exit);
   H5open();

@@ -54,8 +54,7 @@ class Quiet {
 
 /// The version of the linked HDF5 library: `1.10.8`.
 std::string version();
-/// The innermost message of HDF5's last failure, "" if there is none, and the errno of the call that failed, 0 if none
-/// did.
+/// The innermost message of HDF5's last failure, "" if there is none, and the errno of the failed call, else 0.
 struct Failure {
   std::string text;
   int error = 0;

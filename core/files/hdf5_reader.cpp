@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::int64_t kMaxObjects = 100'000;
 constexpr std::int64_t kMaxTextBytes = 1 << 20;
-// What compressed weights may unpack to: so many bytes, and so many for each of the file's.
+// Compressed weights may unpack to so many bytes, and so many more for each byte of the file.
 constexpr double kFreeBytes = 64 << 20, kMaxExpansion = 20;
 constexpr int kMaxRank = 32;
-// What a row of an array that is read in parts, or one of its chunks, may take.
+// The most bytes of a row, or of a chunk, of an array that is read in parts.
 constexpr double kMaxPart = 256 << 20;
 
 struct Listing {

@@ -1,4 +1,4 @@
-// What is in the way of a folder: the system calls a link to nothing a file that exists.
+// Creates folders; explains dangling links, which mkdir reports as EEXIST.
 #include "nixie/core/files/make_folders.h"
 
 #include "nixie/core/base/error.h"

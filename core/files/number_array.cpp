@@ -19,7 +19,7 @@ std::uint64_t word_at(const NumberArray& array, std::size_t index, std::size_t s
   return word;
 }
 
-/// What `map` makes of the bits of each element.
+/// The results of `map` for the bits of each element.
 template <class Map>
 auto mapped(const NumberArray& array, const Map& map) {
   const std::size_t size = array.element_bytes();

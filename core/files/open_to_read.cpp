@@ -1,4 +1,4 @@
-// What is no regular file is found before it is opened.
+// Opens files that users name; refuses pipes and devices before opening them.
 #include "nixie/core/files/open_to_read.h"
 
 #include <fcntl.h>

@@ -17,11 +17,10 @@ namespace nixie {
 /// Fault::storage. What the system refuses (permissions, descriptors, the disk) may be whole.
 Fault fault_of_reading(int error, Fault of_kind);
 
-/// What to do where the system refuses a file, for its errno: `check the disk`.
+/// The advice where the system refuses a file, for its errno: `check the disk`.
 std::string_view system_remedy(int error);
 
-/// Throws that fault, `PATH: cannot be read: REASON; ADVICE`, with `advice` if the name is wrong, else with
-/// system_remedy.
+/// Throws that fault, `PATH: cannot be read: REASON; ADVICE`: `advice` if the name is wrong, else system_remedy.
 [[noreturn]] void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, std::string_view advice);
 
 /// A file from its start. Throws as fail_reading does.
@@ -48,8 +47,7 @@ class FileToRead {
 /// All bytes of a regular file.
 std::string read_text(const FilePlace& place, Fault fault, std::string_view advice);
 
-/// A regular file as a stream, to which a fault of the disk looks as if the file ended there. Throws as fail_reading
-/// does.
+/// A regular file as a stream, which ends early at a fault of the disk. Throws as fail_reading does.
 std::ifstream open_to_read(const std::filesystem::path& path, Fault fault, std::string_view advice);
 
 }  // namespace nixie

@@ -61,7 +61,7 @@ bool is_dense(const dlpack::Tensor& array, const Shape& shape) {
   return true;
 }
 
-// What an array handed out needs until it is released.
+// The owners of an array that was handed out, until it is released.
 struct HandedOut {
   Tensor value;  // keeps a Variable's Steps off the memory
   std::shared_ptr<Buffer> buffer;

@@ -109,8 +109,8 @@ enum class ConvRole : std::uint8_t {
   input_grad,   ///< inputs dy, w; the node has x's shape
   filter_grad,  ///< inputs dy, x; the node has w's shape
 };
-/// Cross-correlation of x [N, C, spatial...] with w [K, C / groups, window...], 1 to 3 spatial axes, giving [N, K,
-/// spatial...].
+/// Cross-correlation of x [N, C, spatial...] with w [K, C / groups, window...]: [N, K, spatial...]. There are 1 to 3
+/// spatial axes.
 struct Conv {
   ConvRole role = ConvRole::output;
   std::vector<int> stride = {}, pad = {}, dilation = {};  ///< per spatial axis; pad on both sides
@@ -129,7 +129,8 @@ struct Pool {
   PoolKind kind = PoolKind::max;
   PoolRole role = PoolRole::output;
   std::vector<int> window = {}, stride = {}, pad = {};  ///< per axis after the first: channels, then spatial
-  bool count_pad = false;  ///< average: divide by the window's size, not by the positions inside the input
+  bool count_pad = false;          ///< average: divide by the window's size, not by the positions inside the input
+  std::vector<int> dilation = {};  ///< distance between positions of a window, per axis; empty: 1 on all axes
 };
 
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,

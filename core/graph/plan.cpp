@@ -92,9 +92,11 @@ std::string describe(const Head& head) {
           [](const Pool& pool) {
             constexpr std::string_view kinds[] = {"max", "average"};
             constexpr std::string_view roles[] = {"output", "index", "input_grad", "gather"};
-            return fmt::format("{} pool {} window {} stride {} pad {}{}", kinds[static_cast<int>(pool.kind)],
+            return fmt::format("{} pool {} window {} stride {} pad {}{}{}", kinds[static_cast<int>(pool.kind)],
                                roles[static_cast<int>(pool.role)], numbers(pool.window), numbers(pool.stride),
-                               numbers(pool.pad), pool.count_pad ? " count_pad" : "");
+                               numbers(pool.pad),
+                               pool.dilation.empty() ? "" : fmt::format(" dilation {}", numbers(pool.dilation)),
+                               pool.count_pad ? " count_pad" : "");
           },
           [](const Gather& gather) { return fmt::format("gather axis {}", gather.axis); },
           [](const Scatter& scatter) { return fmt::format("scatter axis {}", scatter.axis); },

@@ -12,7 +12,7 @@
 
 namespace nixie {
 
-/// A piece of memory. External slots are bound when the plan runs (inputs, variables, results); the others are in the
+/// A piece of memory. External slots (inputs, variables, results) are bound when the plan runs; others are in the
 /// arena.
 struct Slot {
   std::string name = {};

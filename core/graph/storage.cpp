@@ -174,7 +174,7 @@ std::shared_ptr<Buffer> Storage::on(Backend& backend) {
   const Array array = elements();
   const Copy made(backend, reordered(backend), backend.allocate(array.size_bytes()));
   made.upload(array);
-  if (of_variable_) host_.reset();  // large weights would else lie in memory twice
+  if (of_variable_) host_.reset();  // large weights would else be in memory twice
   std::erase_if(copies_, [](const Copy& copy) { return !copy.is_alive(); });
   copies_.push_back(made);
   return made.buffer;

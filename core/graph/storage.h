@@ -79,7 +79,7 @@ class Storage {
   };
   static std::uint64_t next_version();
   bool reordered(const Backend& backend) const;
-  // What follows is called with the mutex locked.
+  // The following functions are called with the mutex locked.
   const Copy* find(const Backend& backend) const;
   Array elements() const;
   std::string label() const;

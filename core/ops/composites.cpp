@@ -26,8 +26,7 @@ Tensor softmax(const Tensor& logits, const Axes& axes) {
   return retype(e / wide_sum(e, axes), x.dtype());
 }
 
-// Its gradient takes infinities for equal numbers beyond all others: of {inf, 0} it is {1, 0}, of {-inf, -inf} a half
-// each.
+// Its gradient takes infinities for equal numbers beyond all others: {1, 0} for {inf, 0}, halves for {-inf, -inf}.
 Tensor logsumexp(const Tensor& values, const Axes& axes, bool keepdims) {
   const Tensor x = floating(values), top = stop_gradient(max(x, axes));
   const Tensor y = retype(log(wide_sum(exp(distance_op(x, top)), axes)) + top, x.dtype());

@@ -24,7 +24,7 @@ std::int64_t window_count(std::int64_t in, std::int64_t window, int stride, int 
   return room < span ? 0 : static_cast<std::int64_t>((room - span) / stride + 1);
 }
 
-// With any stride beyond the room that a window has, there is one position. The least such stride stands for all:
+// With any stride beyond the room that a window has, there is one position. The least such stride gives the same:
 // backends work by phases, as many as the stride.
 int bounded_stride(std::int64_t in, std::int64_t window, int stride, int pad, int dilation) {
   const Wide span = Wide{dilation} * (window - 1) + 1, room = in + Wide{2} * pad;
@@ -160,6 +160,9 @@ Gradients gradient(const Conv& op, const Tensor& g, const Tensor&, const std::ve
 
 namespace {
 
+/// From a window's first position to its last, both included.
+std::int64_t extent_of(std::int64_t window, std::int64_t dilation) { return dilation * (window - 1) + 1; }
+
 std::int64_t positions(const Pool& op) {
   std::int64_t count = 1;
   for (int size : op.window) count *= size;
@@ -194,23 +197,25 @@ Windows windows_of(PoolKind kind, const Tensor& x, const PoolOptions& options, c
   op.window = per_axis(options.window, axes, name, "window", 1);
   op.stride = options.stride.empty() ? op.window : per_axis(options.stride, axes, name, "stride", 1);
   op.pad = per_axis(options.pad, axes, name, "pad", 0);
+  op.dilation = per_axis(options.dilation, axes, name, "dilation", 1);
   op.window.insert(op.window.begin(), options.channels);
   op.stride.insert(op.stride.begin(), options.channel_stride ? options.channel_stride : options.channels);
   op.pad.insert(op.pad.begin(), options.channel_pad);
+  op.dilation.insert(op.dilation.begin(), 1);
   std::vector<std::int64_t> sizes{x.shape()[0]};
   for (int i = 0; i <= axes; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const int window = op.window[at], stride = op.stride[at], pad = op.pad[at];
-    check(window >= 1 && stride >= 1 && pad >= 0 && pad <= window / 2, name, ": window ", window, ", stride ", stride,
+    const int window = op.window[at], stride = op.stride[at], pad = op.pad[at], dilation = op.dilation[at];
+    const std::int64_t extent = extent_of(window, dilation);
+    check(window >= 1 && stride >= 1 && pad >= 0 && pad <= extent / 2, name, ": window ", window, ", stride ", stride,
           " and pad ", pad, " do not go together; pad is at most half the window");
     const std::int64_t in = x.shape()[i + 1];
-    std::int64_t count = window_count(in, window, stride, pad, 1);
+    std::int64_t count = window_count(in, window, stride, pad, dilation);
     const std::int64_t room = in + std::int64_t{2} * pad;
-    // The rest that windows leave gets a window, as in PyTorch, unless that would begin in the padding behind the
-    // input.
-    const std::int64_t rest = room - window - (count - 1) * stride;
+    // A remainder gets a window of its own, as in PyTorch, unless that would begin in the padding behind the input.
+    const std::int64_t rest = room - extent - (count - 1) * stride;
     if (options.ceil_mode && rest > 0 && count * stride < in + pad) ++count;
-    check(count > 0, name, ": a window of ", window, " does not fit input ", x.shape());
+    check(count > 0, name, ": a window of ", extent, " does not fit input ", x.shape());
     sizes.push_back(count);
   }
   return {std::move(op), Shape(std::move(sizes))};
@@ -222,20 +227,24 @@ Pool without_unread(const Windows& windows, const Shape& in) {
   Pool op = windows.op;
   for (std::size_t at = 0; at < op.window.size(); ++at) {
     const std::int64_t size = in[static_cast<int>(at) + 1], count = windows.result[static_cast<int>(at) + 1];
-    std::int64_t window = op.window[at], stride = op.stride[at], pad = op.pad[at];
-    if (count == 1) stride = bounded_stride(size, window, op.stride[at], op.pad[at], 1);
-    window = std::min(window, size + pad);
+    std::int64_t window = op.window[at], stride = op.stride[at], pad = op.pad[at], step = op.dilation[at];
+    if (count == 1) stride = bounded_stride(size, window, op.stride[at], op.pad[at], op.dilation[at]);
+    window = std::min(window, (size + pad + step - 1) / step);
     // The front, up to where the last window begins.
-    const std::int64_t front = std::max<std::int64_t>(0, pad - (count - 1) * stride);
-    window -= front, pad -= front;
-    // Of two windows, as long as the second ends behind the input. More have a stride within the input.
+    const std::int64_t front = std::max<std::int64_t>(0, pad - (count - 1) * stride) / step;
+    window -= front, pad -= front * step;
+    // Two windows may skip positions between them, as long as the second ends behind the input; three or more have a
+    // stride within the input.
     if (count == 2) {
-      const std::int64_t both = std::clamp<std::int64_t>(stride - pad + window - size, 0, std::min(pad, stride - 1));
-      window -= both, pad -= both, stride -= both;
+      const std::int64_t behind = (stride - pad + window * step - size) / step;
+      const std::int64_t both = std::clamp<std::int64_t>(behind, 0, std::min(pad, stride - 1) / step);
+      window -= both, pad -= both * step, stride -= both * step;
     }
     op.window[at] = static_cast<int>(std::max<std::int64_t>(1, window));  // an empty axis is read nowhere
     op.stride[at] = static_cast<int>(stride), op.pad[at] = static_cast<int>(pad);
+    if (op.window[at] == 1) op.dilation[at] = 1;
   }
+  if (std::all_of(op.dilation.begin(), op.dilation.end(), [](int step) { return step == 1; })) op.dilation.clear();
   return op;
 }
 
@@ -253,10 +262,11 @@ Tensor average_pool(const Tensor& images, const PoolOptions& options) {
   if (!options.count_pad) return y;
   for (std::size_t at = 0; at < op.window.size(); ++at) {
     const int axis = static_cast<int>(at) + 1, read = op.window[at];
-    const std::int64_t window = windows.op.window[at], stride = windows.op.stride[at];
-    const std::int64_t room = x.shape()[axis] + std::int64_t{2} * windows.op.pad[at] - window;
+    const std::int64_t window = windows.op.window[at], stride = windows.op.stride[at], step = windows.op.dilation[at];
+    const std::int64_t room = x.shape()[axis] + std::int64_t{2} * windows.op.pad[at] - extent_of(window, step);
     if ((windows.result[axis] - 1) * stride > room) {  // a last window counts no further than the padding reaches
-      const Tensor beyond = maximum(coordinate(windows.result, axis) * stride - room, 0);
+      const Tensor excess = maximum(coordinate(windows.result, axis) * stride - room, 0);
+      const Tensor beyond = step == 1 ? excess : floor_divide(excess + (step - 1), step);
       y = y * (read / cast(window - beyond, y.dtype()));
     } else if (read < window) {
       y = y * (static_cast<double>(read) / static_cast<double>(window));

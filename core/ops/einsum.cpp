@@ -73,14 +73,14 @@ Labelled product(const Labelled& a, const Labelled& b, const std::string& needed
   return {reshape(matmul(left, right), sizes), batch + rows + columns};
 }
 
-// The axes that `...` stands for, numbered from the last one as shapes are aligned; no letter is one of them.
+// The axes that `...` means, numbered from the last one as shapes are aligned; no letter is one of them.
 std::string labels_of_dots(int count) {
   std::string labels;
   for (int i = count; i-- > 0;) labels += static_cast<char>(-1 - i);
   return labels;
 }
 
-// What a sum of products is made of: operands of one type with labelled axes, and the labels of the result.
+// A sum of products: operands of one type with labelled axes, and the labels of the result.
 struct Subscripts {
   std::vector<Labelled> terms = {};
   std::string result = {};
@@ -97,7 +97,7 @@ std::vector<std::string> texts_of_terms(const std::string& text) {
   return terms;
 }
 
-// An operand whose `...` stands for `count` axes, of which `dots` are all operands' broadcast: an axis of size 1 is
+// An operand whose `...` means `count` axes, of which `dots` are all operands' broadcast: an axis of size 1 is
 // dropped where another operand's is larger.
 Labelled with_dots(const std::string& text, const Tensor& x, int count, const Shape& dots) {
   const std::size_t at = text.find("...");
@@ -115,7 +115,7 @@ Labelled with_dots(const std::string& text, const Tensor& x, int count, const Sh
   return {dropped.empty() ? x : squeeze(x, dropped), std::string(text).replace(at, 3, kept)};
 }
 
-// The operands with a label for each axis; `dots` becomes the number of axes that `...` stands for.
+// The operands with a label for each axis; `dots` becomes the number of axes that `...` means.
 std::vector<Labelled> labelled(const std::string& subscripts, const std::vector<std::string>& texts,
                                const std::vector<Tensor>& operands, int& dots) {
   std::vector<int> counts(texts.size(), 0);
@@ -211,7 +211,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axe
 Tensor einsum(const std::string& subscripts, const std::vector<Tensor>& operands) {
   const auto [terms, result] = parsed(subscripts, operands);
   const Dtype dtype = dtype_of(operands);
-  // What the result and the operands still to come need.
+  // Labels that the result or a later operand needs.
   const auto needed_after = [&terms = terms, &result = result](std::size_t i) {
     std::string needed = result;
     for (std::size_t later = i + 1; later < terms.size(); ++later) needed += terms[later].labels;

@@ -1,5 +1,4 @@
-// Every elementwise op of the library: its formula and its gradient, side by side. tests/core/ops_test.cpp walks them
-// all.
+// Every elementwise op of the library: its formula and its gradient, side by side. tests/core/ops_test.cpp tests all.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -8,6 +7,43 @@
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
+
+// ---- formulas of several instructions ----
+// They are functions, so that a formula of a user's program may call them before the library's ops are declared.
+namespace {
+
+constexpr double kLn2 = std::numbers::ln2;
+constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
+constexpr double kRootHalf = std::numbers::sqrt2 / 2;
+constexpr double kInverseRootTwoPi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+
+// 1 / (1 + e^-x), where `power` is e^-|x|, which is never infinite: e^-x is from 89 below 0 on, in floats.
+Symbol logistic(Symbol x, Symbol power) { return where(x < 0, power, 1) / (1 + power); }
+
+}  // namespace
+
+// numpy's remainder and floor division. What is left of a C remainder with the other sign than b is a whole b more.
+Symbol remainder(Symbol a, Symbol b) {
+  const Symbol rest = fmod(a, b), zero = abs(rest);
+  const Symbol signed_rest = where((rest < 0) != (b < 0), rest + b, rest);
+  return where(rest == 0, where(b < 0, -zero, zero), signed_rest);
+}
+Symbol floor_divide(Symbol a, Symbol b) {
+  const Symbol rest = fmod(a, b), whole = round((a - rest) / b);
+  const Symbol floor = where(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole);
+  const Symbol quotient = a / b;  // by 0 infinite, of integers 0
+  return where(b == 0, quotient, where(floor == 0, quotient * 0, floor));
+}
+Symbol sign(Symbol x) { return where(x > 0, 1, where(x < 0, -1, where(x == 0, 0, x))); }
+Symbol safe_log(Symbol x) { return where(x <= 0, -50, log(x)); }
+Symbol sigmoid(Symbol x) { return logistic(x, exp(-abs(x))); }
+Symbol sigmoid2(Symbol x) { return logistic(x, exp2(-abs(x))); }
+Symbol softplus(Symbol x) { return maximum(x, 0) + log1p(exp(-abs(x))); }
+Symbol tanh2(Symbol x) { return tanh(x * kLn2); }
+// x Phi(x). Phi and its slope are 0 or 1 well before 64, also in doubles: an infinity times 0 would be NaN. By erfc the
+// tail below zero would have more digits, at a third more time on a GPU in halves.
+Symbol gelu(Symbol x) { return maximum(x, -64) * 0.5 * (1 + erf(x * kRootHalf)); }
+
 namespace {
 
 using T = const Tensor&;
@@ -17,15 +53,7 @@ constexpr ElementwiseTraits kBoolean{.result = ResultType::boolean, .domain = {}
 constexpr ElementwiseTraits kInteger{.result = ResultType::integer, .domain = {0, 9}};
 constexpr ElementwiseTraits floating(Domain domain) { return {.result = ResultType::floating, .domain = domain}; }
 
-constexpr double kLn2 = std::numbers::ln2;
-constexpr double kTwoOverRootPi = 2 * std::numbers::inv_sqrtpi;
-constexpr double kRootHalf = std::numbers::sqrt2 / 2;
-constexpr double kInverseRootTwoPi = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-
-// 1 / (1 + e^-x), where `power` is e^-|x|, which is never infinite: e^-x is from 89 below 0 on, in floats.
-constexpr auto logistic = [](auto x, auto power) { return select(x < 0, power, 1) / (1 + power); };
-
-/// A number of C++ that takes its type from what stands beside it; null for anything else.
+/// A C++ number, which takes its type from the other operand; null for anything else.
 const Constant* number_in(T x) {
   const auto* constant = std::get_if<Constant>(&x.node().op);
   return constant && constant->weak ? constant : nullptr;
@@ -62,44 +90,32 @@ const Elementwise pow_op{"pow",
                          },
                          {.domain = kPositive}};
 const Elementwise fmod_op{"fmod",
-                          [](auto a, auto b) { return mod(a, b); },
+                          [](auto a, auto b) { return fmod(a, b); },
                           [](T g, T, T a, T b) {
                             return Gradients{g, -g * trunc(a / b)};
                           },
                           {.domain = kPositive}};
-// numpy's remainder and floor division. What is left of a C remainder with the other sign than b is a whole b more.
 const Elementwise remainder_op{"remainder",
-                               [](auto a, auto b) {
-                                 const auto rest = mod(a, b), zero = abs(rest);
-                                 const auto signed_rest = select((rest < 0) != (b < 0), rest + b, rest);
-                                 return select(rest == 0, select(b < 0, -zero, zero), signed_rest);
-                               },
+                               [](auto a, auto b) { return remainder(a, b); },
                                [](T g, T, T a, T b) {
                                  return Gradients{g, -g * floor(a / b)};
                                },
                                {.domain = kPositive}};
-const Elementwise floor_divide_op{"floor_divide",
-                                  [](auto a, auto b) {
-                                    const auto rest = mod(a, b), whole = round((a - rest) / b);
-                                    const auto floor = select(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole);
-                                    const auto quotient = a / b;  // by 0 infinite, of integers 0
-                                    return select(b == 0, quotient, select(floor == 0, quotient * 0, floor));
-                                  },
-                                  NoGradient{},
-                                  {.domain = kPositive}};
-const Elementwise maximum_op{"maximum", [](auto a, auto b) { return max(a, b); },
+const Elementwise floor_divide_op{
+    "floor_divide", [](auto a, auto b) { return floor_divide(a, b); }, NoGradient{}, {.domain = kPositive}};
+const Elementwise maximum_op{"maximum", [](auto a, auto b) { return maximum(a, b); },
                              [](T g, T, T a, T b) {
                                return Gradients{g * (a >= b), g * (a < b)};
                              }};
-const Elementwise minimum_op{"minimum", [](auto a, auto b) { return min(a, b); },
+const Elementwise minimum_op{"minimum", [](auto a, auto b) { return minimum(a, b); },
                              [](T g, T, T a, T b) {
                                return Gradients{g * (a <= b), g * (a > b)};
                              }};
 const Elementwise abs_op{"abs", [](auto x) { return abs(x); }, [](T g, T, T x) { return Gradients{g * sign(x)}; }};
-const Elementwise sign_op{"sign", [](auto x) { return select(x > 0, 1, select(x < 0, -1, select(x == 0, 0, x))); },
-                          NoGradient{}};
-const Elementwise square_op{"square", [](auto x) { return x * x; }, [](T g, T, T x) { return Gradients{g * (2 * x)}; }};
-const Elementwise reciprocal_op{"reciprocal", [](auto x) { return 1 / x; },
+const Elementwise sign_op{"sign", [](auto x) { return sign(x); }, NoGradient{}};
+const Elementwise square_op{"square", [](auto x) { return square(x); },
+                            [](T g, T, T x) { return Gradients{g * (2 * x)}; }};
+const Elementwise reciprocal_op{"reciprocal", [](auto x) { return reciprocal(x); },
                                 [](T g, T y, T) { return Gradients{-g * square(y)}; }, floating(kPositive)};
 const Elementwise sqrt_op{"sqrt", [](auto x) { return sqrt(x); }, [](T g, T y, T) { return Gradients{g / (2 * y)}; },
                           floating(kPositive)};
@@ -118,18 +134,18 @@ const Elementwise log2_op{"log2", [](auto x) { return log2(x); }, [](T g, T, T x
                           floating(kPositive)};
 const Elementwise log1p_op{"log1p", [](auto x) { return log1p(x); }, [](T g, T, T x) { return Gradients{g / (1 + x)}; },
                            floating(kPositive)};
-const Elementwise safe_log_op{"safe_log", [](auto x) { return select(x <= 0, -50, log(x)); },
+const Elementwise safe_log_op{"safe_log", [](auto x) { return safe_log(x); },
                               [](T g, T, T x) {
                                 // Not `where(x <= 0, 0, g / x)`: its own gradient divides by 0 in the branch that is
                                 // not taken.
                                 return Gradients{g / where(x <= 0, std::numeric_limits<double>::infinity(), x)};
                               },
                               floating(kPositive)};
-const Elementwise sigmoid_op{"sigmoid", [](auto x) { return logistic(x, exp(-abs(x))); },
+const Elementwise sigmoid_op{"sigmoid", [](auto x) { return sigmoid(x); },
                              [](T g, T y, T) { return Gradients{g * y * (1 - y)}; }, kFloating};
-const Elementwise sigmoid2_op{"sigmoid2", [](auto x) { return logistic(x, exp2(-abs(x))); },
+const Elementwise sigmoid2_op{"sigmoid2", [](auto x) { return sigmoid2(x); },
                               [](T g, T y, T) { return Gradients{g * y * (1 - y) * kLn2}; }, kFloating};
-const Elementwise softplus_op{"softplus", [](auto x) { return max(x, 0) + log1p(exp(-abs(x))); },
+const Elementwise softplus_op{"softplus", [](auto x) { return softplus(x); },
                               [](T g, T, T x) { return Gradients{g * sigmoid(x)}; }, kFloating};
 
 // ---- trigonometry ----
@@ -157,7 +173,7 @@ const Elementwise cosh_op{"cosh", [](auto x) { return cosh(x); }, [](T g, T, T x
                           kFloating};
 const Elementwise tanh_op{"tanh", [](auto x) { return tanh(x); },
                           [](T g, T y, T) { return Gradients{g * (1 - y * y)}; }, kFloating};
-const Elementwise tanh2_op{"tanh2", [](auto x) { return tanh(x * kLn2); },
+const Elementwise tanh2_op{"tanh2", [](auto x) { return tanh2(x); },
                            [](T g, T y, T) { return Gradients{g * (1 - y * y) * kLn2}; }, kFloating};
 const Elementwise erf_op{"erf", [](auto x) { return erf(x); },
                          [](T g, T, T x) { return Gradients{g * kTwoOverRootPi * exp(-x * x)}; }, kFloating};
@@ -172,27 +188,25 @@ const Elementwise trunc_op{"trunc", [](auto x) { return trunc(x); }, NoGradient{
 const Elementwise binade_op{"binade", [](auto x) { return binade(x); }, NoGradient{}, kFloating};
 
 // ---- activations ----
-const Elementwise relu_op{"relu", [](auto x) { return max(x, 0); }, [](T g, T y, T) { return Gradients{g * (y > 0)}; }};
-const Elementwise leaky_relu_op{"leaky_relu", [](auto x, auto slope) { return select(x >= 0, x, slope * x); },
+const Elementwise relu_op{"relu", [](auto x) { return relu(x); }, [](T g, T y, T) { return Gradients{g * (y > 0)}; }};
+const Elementwise leaky_relu_op{"leaky_relu", [](auto x, auto slope) { return relu(x, slope); },
                                 [](T g, T, T x, T slope) {
                                   return Gradients{where(x > 0, g, g * slope), where(x > 0, 0, g * x)};
                                 }};
-const Elementwise elu_op{"elu", [](auto x, auto alpha) { return select(x >= 0, x, alpha * expm1(min(x, 0))); },
+const Elementwise elu_op{"elu", [](auto x, auto alpha) { return elu(x, alpha); },
                          [](T g, T, T x, T alpha) {
                            const Tensor below = minimum(x, 0);
                            return Gradients{where(x > 0, g, g * alpha * exp(below)), where(x > 0, 0, g * expm1(below))};
                          },
                          kFloating};
-// x Phi(x). Phi and its slope are 0 or 1 well before 64, also in doubles: an infinity times 0 would be NaN. By erfc the
-// tail below zero would have more digits, at a third more time on a GPU in halves.
-const Elementwise gelu_op{"gelu", [](auto x) { return max(x, -64) * 0.5 * (1 + erf(x * kRootHalf)); },
+const Elementwise gelu_op{"gelu", [](auto x) { return gelu(x); },
                           [](T g, T, T x) {
                             const Tensor near = clip(x, -64, 64);
                             const Tensor share = 0.5 * (1 + erf(x * kRootHalf));
                             return Gradients{g * (share + near * kInverseRootTwoPi * exp(-0.5 * near * near))};
                           },
                           kFloating};
-const Elementwise binarize_op{"binarize", [](auto x) { return select(x >= 0, 1, -1); }, NoGradient{}};
+const Elementwise binarize_op{"binarize", [](auto x) { return binarize(x); }, NoGradient{}};
 const Elementwise stop_gradient_op{"stop_gradient", [](auto x) { return x; }, NoGradient{}};
 
 // ---- comparisons, logic, choice ----
@@ -204,10 +218,10 @@ const Elementwise logical_and_op{"logical_and", [](auto a, auto b) { return a &&
 const Elementwise logical_or_op{"logical_or", [](auto a, auto b) { return a || b; }, NoGradient{}, kBoolean};
 const Elementwise logical_not_op{"logical_not", [](auto x) { return !x; }, NoGradient{}, kBoolean};
 const Elementwise is_finite_op{"is_finite", [](auto x) { return is_finite(x); }, NoGradient{}, kBoolean};
-const Elementwise is_inf_op{"is_inf", [](auto x) { return !is_finite(x) && !is_nan(x); }, NoGradient{}, kBoolean};
+const Elementwise is_inf_op{"is_inf", [](auto x) { return is_inf(x); }, NoGradient{}, kBoolean};
 const Elementwise is_nan_op{"is_nan", [](auto x) { return is_nan(x); }, NoGradient{}, kBoolean};
 const Elementwise where_op{"where",
-                           [](auto c, auto a, auto b) { return select(c, a, b); },
+                           [](auto c, auto a, auto b) { return where(c, a, b); },
                            [](T g, T, T c, T, T) {
                              return Gradients{{}, where(c, g, 0), where(c, 0, g)};
                            },

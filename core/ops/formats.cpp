@@ -148,16 +148,16 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
   const auto passed = [=](const Tensor& g, const Tensor& x) {
     return clips ? where(logical_and(x >= low, x <= high), g, 0) : g;
   };
-  const ElementwiseTraits traits{.result = ResultType::floating, .domain = {}};
+  const ElementwiseTraits traits{.result = ResultType::floating, .domain = {}, .is_listed = false};
   const Elementwise op =
       rounding == Rounding::stochastic
-          ? Elementwise::undeclared(
+          ? Elementwise(
                 name, [=](Symbol x, Symbol random) { return rounded(x, format, rounding, precision, &random); },
                 [=](const Tensor& g, const Tensor&, const Tensor& x, const Tensor&) {
                   return Gradients{passed(g, x), {}};
                 },
                 traits)
-          : Elementwise::undeclared(
+          : Elementwise(
                 name, [=](Symbol x) { return rounded(x, format, rounding, precision, nullptr); },
                 [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x)}; }, traits);
   return ops.emplace(std::tuple(key, rounding, in_double), op).first->second;

@@ -142,7 +142,7 @@ void check_indices(const char* op, const Tensor& indices, std::int64_t size) {
     if (index < -size || index >= size) fail(Fault::usage, op, ": index ", index, " is out of range for size ", size);
 }
 
-// What an index out of range stands for in results of this type.
+// The result of an index out of range, in this type.
 Tensor no_number(Dtype dtype) {
   if (is_floating(dtype)) return std::numeric_limits<double>::quiet_NaN();
   return visit_dtype(
@@ -224,7 +224,7 @@ Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, in
   given.insert(given.end(), indices.shape().begin(), indices.shape().end());
   given.insert(given.end(), x.shape().begin() + at + 1, x.shape().end());
   const Tensor values = reshape(broadcast_to(cast(updates, x.dtype()), Shape(given)), sizes);
-  // Of several updates of one position the last counts: the others are left out.
+  // The last of several updates of one position wins; the others are left out.
   const Tensor later = coordinate({count, count}, 1) > coordinate({count, count}, 0);
   const Tensor is_last = logical_not(any(logical_and(later, row == reshape(row, {-1, 1})), {1}, false));
   column[static_cast<std::size_t>(at)] = count;

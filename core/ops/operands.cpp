@@ -48,11 +48,12 @@ Tensor OperandScope::operand(const Tensor& x) {
 
 Tensor OperandScope::product(const Tensor& y) {
   if (!innermost || !innermost->rule_) return y;
-  const Elementwise with_rule = Elementwise::undeclared(
-      "with_gradient", [](Symbol x) { return x; },
+  const Elementwise with_rule{
+      "with_gradient", [](auto x) { return x; },
       [rule = innermost->rule_, layer = Scope::path()](const Tensor& g, const Tensor&, const Tensor&) {
         return Gradients{rule(g, OperandRole::gradients, layer)};
-      });
+      },
+      ElementwiseTraits{.domain = {}, .is_listed = false}};
   return with_rule(y);
 }
 

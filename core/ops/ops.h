@@ -1,5 +1,5 @@
 // The public math: every op on Tensors, found by argument type. Formulas and gradients: elementwise_ops.cpp,
-// shape_ops.cpp, indexing.cpp, sorting.cpp, reductions.cpp, contractions.cpp, einsum.cpp, composites.cpp.
+// shape_ops.cpp, indexing.cpp, sorting.cpp, reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp, composites.cpp.
 //
 // Ops broadcast as in numpy, infer shapes at the call, and throw Fault::usage there if shapes, axes or types do not
 // match. Reductions keep the reduced axes with size 1 by default, so results broadcast.
@@ -237,14 +237,32 @@ Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options = {},
 struct PoolOptions {
   std::vector<int> window = {2};
   std::vector<int> stride = {};                           ///< empty: the window
-  std::vector<int> pad = {0};                             ///< at most half the window
+  std::vector<int> pad = {0};                             ///< at most half the window's extent
+  std::vector<int> dilation = {1};                        ///< distance between a window's positions
   int channels = 1, channel_stride = 0, channel_pad = 0;  ///< the window along channels; stride 0: the window
   bool ceil_mode = false;                                 ///< the last window may extend past the input
   bool count_pad = false;                                 ///< the average includes padding (PyTorch's default)
 };
+/// x [N, C, spatial...] -> [N, C', out...], out = (in + 2 pad - dilation (window - 1) - 1) / stride + 1.
 Tensor max_pool(const Tensor& x, const PoolOptions& options);
 Tensor average_pool(const Tensor& x, const PoolOptions& options);
 Tensor l2_pool(const Tensor& x, const PoolOptions& options);  ///< sqrt of the window's sum of squares
+
+// ---- resizing (resize.cpp; tests/core/resize_test.cpp) ----
+enum class ResizeMode : std::uint8_t {
+  nearest,  ///< element floor(i in / out) of the input, in any type; the others make integers f32
+  linear,   ///< the two neighbours, along each axis
+  cubic,    ///< the four neighbours, along each axis: Keys' kernel with a = -0.75 (-0.5 with antialias)
+};
+struct ResizeOptions {
+  ResizeMode mode = ResizeMode::nearest;
+  bool align_corners = false;  ///< the first and the last element stay in place; not for nearest
+  bool antialias = false;      ///< where an axis shrinks, the kernel is wider by in / out; not for nearest
+};
+/// x [N, C, spatial...] with 1 to 3 spatial axes -> [N, C, sizes...], as PyTorch's interpolate: element i of an axis is
+/// at (i + 0.5) in / out - 0.5 of the input, with align_corners at i (in - 1) / (out - 1). Throws if `sizes` does not
+/// have one positive number for each spatial axis, or an axis is empty.
+Tensor resize(const Tensor& x, const std::vector<std::int64_t>& sizes, const ResizeOptions& options = {});
 
 // ---- random numbers (shape_ops.cpp): functions of the stream, the step and the element alone ----
 /// [0, 1), f32. `stream` from random_stream(seed, purpose); `step` an i32 scalar.

@@ -15,7 +15,7 @@ std::int64_t count_over(const Shape& shape, const Axes& axes) {
 }
 
 // Node-level reduction: axes of size 1 are left out, so that a reduced shape never equals the input's.
-// Of no integers: the bound of their own type, not of the one that kernels compute in.
+// The result over no integers is the bound of their own type, not of the one that kernels compute in.
 double of_nothing(ReduceKind kind, Dtype dtype) {
   const bool is_max = kind == ReduceKind::max;
   if (!is_max && kind != ReduceKind::min) return kind == ReduceKind::prod ? 1 : 0;

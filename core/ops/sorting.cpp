@@ -12,7 +12,7 @@ struct Keyed {
   Tensor value, index;
 };
 
-// Whether a stands before b, or is where it belongs beside it: no two elements are equal, since indices differ.
+// Whether a comes before b in sorted order: no two elements are equal, since indices differ.
 Tensor is_before(const Keyed& a, const Keyed& b, std::int64_t count, bool descending) {
   const Tensor real_a = a.index < count, real_b = b.index < count, nan_a = is_nan(a.value), nan_b = is_nan(b.value);
   const Keyed &low = descending ? b : a, &high = descending ? a : b;

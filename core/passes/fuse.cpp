@@ -67,7 +67,7 @@ class Fuser {
   int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
   FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
 
-  // What a unit is inside a kernel over this domain; none when it cannot be there.
+  // The role of a unit in a kernel over this domain; none if it cannot be there.
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
     if (u.kind == FusionNode::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
     if (u.domain == domain) return Role::full;

@@ -81,7 +81,7 @@ Source FusionGraph::source(const Tensor& x, bool dense) {
                       : Source{base, -1, whole(base.shape(), layout_.strides(base))};
   for (auto at = views.rbegin(); at != views.rend(); ++at) {
     std::optional<View> view = compose(source.view, at->node().op, at->shape());
-    if (!view) {  // strides cannot say it: copy what stands below, in its layout if they can then
+    if (!view) {  // strides cannot say it: copy the view's input, in its layout if strides can say that
       const Tensor& below = at->inputs()[0];
       const Strides laid_out = layout_.strides(below);
       const bool suits = compose(whole(below.shape(), laid_out), at->node().op, at->shape()).has_value();

@@ -24,7 +24,7 @@ struct FusionNode {
   std::vector<Tensor> copied = {};
 };
 
-/// Where a tensor's elements are stored: in the slot of a base, read through a view.
+/// The storage of a tensor's elements: the slot of a base, read through a view.
 struct Source {
   Tensor base = {};
   int copy = -1;  ///< the unit of the copy that holds the elements; -1: the base's own slot
@@ -54,10 +54,9 @@ class FusionGraph {
     std::int64_t start = 0;
   };
   std::optional<Part> part(int unit) const;
-  /// Where x is read from. `dense` asks for a view without bounds, as heads need.
+  /// The storage from which x is read. `dense` asks for a view without bounds, as heads need.
   Source source(const Tensor& x, bool dense = false);
-  /// The unit or concat that can compute a root straight into a slot of its shape with these strides; none if a copy is
-  /// needed.
+  /// The unit or concat that can compute a root straight into a slot of its shape with these strides, if any can.
   std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
   /// The strides of a copy's own slot.
   const Strides& strides_of_copy(int unit) const { return strides_of_copy_.at(unit); }

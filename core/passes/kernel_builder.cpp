@@ -136,7 +136,7 @@ int KernelBuilder::slot_of(const Source& source) {
   return found->second;
 }
 
-// How a value of this shape lies in a slot that was made for it, or for a reshape of it.
+// The strides of a value of this shape in a slot that was made for it, or for a reshape of it.
 Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
   const Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
   return target.shape == shape ? target.strides : shape.row_major();

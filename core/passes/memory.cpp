@@ -1,6 +1,5 @@
 // Decides how much memory a step's values take (Plan::arena_bytes): lifetimes to arena offsets, byte ranges to waits.
-// Scratch of programs comes on top (backends/cuda/run/executable.cpp); plan_too_large.h reports a sum that does not
-// fit.
+// Scratch of programs comes on top (backends/cuda/run/executable.cpp); plan_too_large.h reports the excess.
 #include "nixie/core/passes/memory.h"
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;
 
-// Where waits cost more than memory, this much may be spent on slots of their own.
+// The memory that slots of their own may cost to save waits.
 constexpr std::int64_t kRoomForOverlap = 64 << 20;
 
 // The slots that each group reads and writes, each once.

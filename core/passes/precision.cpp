@@ -15,7 +15,7 @@ namespace {
 
 bool is_half(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
 
-// What must stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
+// Values that stay f32: all that is computed from the last product (or pool, ...) on for an output, and from the last
 // product or reduction on for a Variable. An output summed over samples is treated as a Variable's new value, because
 // what it sums may be halves (a bias gradient). A single number, such as the loss, is not.
 class StaysFloat {
@@ -185,7 +185,7 @@ Graph rebuilt(const Graph& graph, const Make& make) {
   return result;
 }
 
-// What a graph computes in halves by itself, with the squares that it sums in f32.
+// The same graph, whose own halves stay halves but for summed squares, which become f32.
 Graph with_wide_squares(const Graph& graph) {
   const std::vector<Tensor> order = topological(graph);
   if (std::none_of(order.begin(), order.end(), [](const Tensor& x) { return is_half(x.dtype()); })) return graph;

@@ -52,7 +52,7 @@ class Recomputer {
   }
 
  private:
-  // What a value is made of, position by position: one value of its size, by so many instructions.
+  // The source of a value: one value of its size, and the number of instructions from there, position by position.
   struct Source {
     Tensor of = {};
     int instructions = 0;
@@ -71,8 +71,9 @@ class Recomputer {
     }
   }
 
-  // What a kernel with a head stores: the head's value, or a later one of the chain of Maps that are each other's only
-  // reader: the last that cannot be computed again from the one before it (adding a residual counts, a bias does not).
+  // Finds the result that a kernel with a head stores: the head's value, or a later one of the chain of Maps that are
+  // each other's only reader: the last that cannot be computed again from the one before it (adding a residual counts,
+  // a bias does not).
   void find_results() {
     std::unordered_set<const Node*> passed;  // by a chain: what follows is known
     for (const Tensor& x : order_) {
@@ -109,7 +110,7 @@ class Recomputer {
     }
   }
 
-  // What is made of a stored value by way of other stored ones is a gate; what a gate works on, a pair.
+  // A gate is computed from a stored value through other stored values; its operands are a pair.
   void find_gated() {
     for (const Tensor& x : order_) {
       if (!std::holds_alternative<Map>(x.node().op)) continue;
@@ -174,7 +175,7 @@ class Recomputer {
     });
   }
 
-  // As source_of, whether or not what lies between is stored.
+  // As source_of, whether or not the values between are stored.
   std::optional<Source> through_of(const Tensor& x) const {
     Source source{.instructions = instructions_of(x).value_or(kMostOfGate + 1)};
     for (const Tensor& input : x.inputs()) {
@@ -226,7 +227,7 @@ class Recomputer {
     return source != sources_.end() && !stored_.count(x.id()) && stored_.count(source->second.of.id());
   }
 
-  // `gated`: x is a part of what a gate works on, which reads nothing that lies between.
+  // `gated`: x is inside a gated expression, where gates are computed again, too.
   Tensor copy(const Tensor& x, bool gated = false) const {
     gated |= gated_.count(x.id()) > 0;
     std::vector<Tensor> inputs;

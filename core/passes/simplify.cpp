@@ -53,7 +53,7 @@ std::string op_key(const Op& op) {
                         },
                         [](const Pool& p) {
                           return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride),
-                                     list(p.pad), p.count_pad);
+                                     list(p.pad), list(p.dilation), p.count_pad);
                         },
                     },
                     op);
@@ -153,8 +153,7 @@ class Simplifier {
     return {};
   }
 
-  // What a sum adds up, as a product: the factors that differ from term to term, and those that do not, at the sum's
-  // shape.
+  // The terms of a sum as a product: factors that differ from term to term, and common ones, at the sum's shape.
   struct Product {
     std::vector<Tensor> factors = {}, common = {};
     Op mul = {}, neg = {};
@@ -312,7 +311,7 @@ std::string signature(const Graph& graph) {
   for (const Tensor& x : topological(graph)) {
     const auto* constant = as<Constant>(x);
     const auto* input = as<Input>(x);
-    const bool of_variable = input && input->storage && input->storage->of_variable();  // it may lie differently
+    const bool of_variable = input && input->storage && input->storage->of_variable();  // its layout may differ
     const bool leaf = input || (constant && !is_plain_number(constant->value));
     text += key(x.node().op.index(), leaf ? "" : op_key(x.node().op), of_variable, to_string(x.shape()),
                 to_string(x.dtype()));

@@ -38,7 +38,7 @@ bool sums(const Op& op) {
   return reduce && (reduce->kind == ReduceKind::sum || reduce->kind == ReduceKind::mean);
 }
 
-// What a step takes its values from, if it keeps their range; else nothing.
+// The inputs of a node that keeps the range of its values; else nothing.
 std::vector<Tensor> values_of(const Tensor& x) {
   const std::vector<Tensor>& inputs = x.inputs();
   const Op& op = x.node().op;

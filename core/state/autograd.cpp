@@ -13,7 +13,7 @@
 namespace nixie {
 namespace {
 
-// What the loss is computed from, and itself, inputs before users.
+// The nodes that the loss is computed from, and itself, inputs before users.
 std::vector<Tensor> nodes_of(const Tensor& loss) {
   std::vector<Tensor> order;
   std::vector<std::pair<Tensor, std::size_t>> stack{{loss, 0}};
@@ -48,16 +48,21 @@ std::vector<Tensor> between(const Tensor& loss, const std::vector<Tensor>& wrt) 
 
 Gradients rule(const Tensor& y, const Tensor& g) {
   const auto& x = y.inputs();
-  return std::visit(
-      overloaded{
-          [&](const Map& map) { return map.op->gradient ? map.op->gradient(g, y, x) : Gradients(x.size()); },
-          [](const Constant&) { return Gradients{}; },
-          [](const Input&) { return Gradients{}; },
-          [](const Coordinate&) { return Gradients{}; },
-          [](const Random&) { return Gradients{{}}; },
-          [&](const auto& op) { return gradient(op, g, y, x); },
-      },
-      y.node().op);
+  return std::visit(overloaded{
+                        [&](const Map& map) {
+                          if (!map.op->gradient) return Gradients(x.size());
+                          Gradients shares = map.op->gradient(g, y, x);
+                          check(shares.size() == x.size(), "gradients: the gradient of op ", map.op->name, " gives ",
+                                shares.size(), " Gradients, expected ", x.size(), ", one for each input");
+                          return shares;
+                        },
+                        [](const Constant&) { return Gradients{}; },
+                        [](const Input&) { return Gradients{}; },
+                        [](const Coordinate&) { return Gradients{}; },
+                        [](const Random&) { return Gradients{{}}; },
+                        [&](const auto& op) { return gradient(op, g, y, x); },
+                    },
+                    y.node().op);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace nixie {
 
-/// An initialiser. Shapes are [out, in, window...]: fan_in = in * window, fan_out = out * window; a vector has both =
-/// size.
+/// An initialiser. Shapes are [out, in, window...]: fan_in = in * window, fan_out = out * window; for a vector both are
+/// its size.
 struct Init {
   enum class Kind : std::uint8_t { constant, uniform, normal, glorot, kaiming, orthonormal };
   Kind kind = Kind::constant;

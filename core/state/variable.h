@@ -16,12 +16,12 @@
 
 namespace nixie {
 
-/// What the numbers of a Variable that a run keeps may be, so that a file's are checked before they are taken.
+/// The range of a Variable's numbers, by which those of a file are checked before they are taken.
 struct NumberRange {
   double least = 0, most = 0;
   bool counts_steps = false;  ///< it is never more than the steps done
 };
-/// Of variances and mean squares.
+/// The range of variances and mean squares.
 inline constexpr NumberRange kNotNegative = {.most = std::numeric_limits<double>::infinity()};
 
 /// A mutex that copies of its owner do not share.
@@ -78,8 +78,7 @@ class Variable {
 
   operator Tensor() const;
   Tensor value() const { return *this; }
-  /// What was read of it, in this trace or outside, before it was set, newest first; values that nothing holds any more
-  /// are left out.
+  /// The values read before it was set, in this trace or outside, newest first, as far as something still holds them.
   std::vector<Tensor> former_values() const;
   /// Inside a Step's body: the Variable's value from here on. Outside: the value must be stored (an Array, a number, a
   /// result of `evaluate`); throws for an unevaluated expression. Another type is converted, another shape refused.
@@ -91,7 +90,7 @@ class Variable {
   const Shape& shape() const { return state_->shape; }
   Dtype dtype() const { return state_->dtype; }
   bool trainable() const { return state_->trainable; }
-  /// Of its elements, if its owner states one.
+  /// The range of its elements, if its owner states one.
   const std::optional<NumberRange>& range() const { return state_->range; }
   const std::shared_ptr<VariableState>& state() const { return state_; }
   bool operator==(const Variable& other) const { return state_ == other.state_; }
@@ -100,14 +99,13 @@ class Variable {
   std::shared_ptr<VariableState> state_;
 };
 
-/// What is wrong with the name of a Variable, which names its array in files, too; "" if nothing is.
+/// The fault of a Variable's name, which is also its array's in files; "" if there is none.
 std::string name_fault(const std::string& name);
 
 /// A named, ordered collection of Variables. Copies and scopes share it.
 class Parameters {
  public:
-  /// The seed of all initial values (with each Variable's name), and the storage type of trainable Variables made as
-  /// f32.
+  /// The seed of all initial values (with each Variable's name), and the type that stores trainable f32 Variables.
   explicit Parameters(std::uint64_t seed = 0, Dtype floating = Dtype::f32);
   Parameters(const Parameters&) = default;  // no move, so that Parameters always have a collection
   Parameters& operator=(const Parameters&) = default;

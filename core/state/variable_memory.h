@@ -11,7 +11,7 @@ namespace nixie {
 
 struct VariableState;
 
-/// Memory for the value of a Variable is wanting. Fault::memory; what is told names the Variable already.
+/// Out of memory for a Variable (Fault::memory); the message already names it.
 class NoMemoryForVariable final : public Error {
  public:
   explicit NoMemoryForVariable(std::string line) : Error(Fault::memory, std::move(line)) {}

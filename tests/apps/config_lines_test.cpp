@@ -40,7 +40,7 @@ TEST(ConfigLines, OfLayersAreTheirs) {
       {"model:\n  - sum: {branches: []}\n", "net.yaml:2:5: 0 (sum): has neither branches nor several inputs"},
       {"model:\n  - group_norm: {groups: 3}\n", "net.yaml:2:5: 0 (group_norm): 1 channels do not split"},
       {"model:\n  - layer_norm: {first: 9}\n", "net.yaml:2:5: 0 (layer_norm): input is"},
-      {"model:\n  - upsample: {mode: cubic}\n", "net.yaml:2:22: unknown model.0.upsample.mode \"cubic\""},
+      {"model:\n  - upsample: {mode: lanczos}\n", "net.yaml:2:22: unknown model.0.upsample.mode \"lanczos\""},
       {"model:\n  - pad: {pad: 40, mode: reflect}\n", "net.yaml:2:5: 0 (pad): pad 40 reflects more"},
       {"model:\n  - adaptive_avg_pool2d: {out: 100000}\n", "net.yaml:2:5: 0 (adaptive_avg_pool2d): 100000 parts"},
       {"model:\n  - flatten\n  - dropout: {rate: 0.5}\n", "net.yaml:2:3: the model has no parameters"},

@@ -177,6 +177,10 @@ const PoolRow kPools[] = {
      {1, 1, 1}},
     {{1, 2, 3, 4}, {.window = {5, 3}, .ceil_mode = true}, {1, 2, 1, 2}},
     {{2, 1, 3}, {.window = {6}, .stride = {4}, .pad = {1}, .ceil_mode = true}, {2, 1, 1}},
+    {{1, 2, 9, 8}, {.window = {3, 2}, .stride = {2, 1}, .pad = {2, 0}, .dilation = {2, 3}}, {1, 2, 5, 5}},
+    {{1, 1, 4, 3, 5}, {.window = {2}, .stride = {1}, .dilation = {3, 2, 2}}, {1, 1, 1, 1, 3}},
+    {{2, 1, 9}, {.window = {3}, .stride = {3}, .dilation = {3}, .ceil_mode = true}, {2, 1, 2}},
+    {{1, 1, 5}, {.window = {3}, .stride = {1}, .pad = {2147483647}, .dilation = {2147483647}}, {1, 1, 5}},
 };
 
 TEST(Pool, ShapesAndGradients) {
@@ -231,6 +235,34 @@ TEST(Pool, CeilModeAveragesAsPyTorch) {
     expect_values(average_pool(Tensor(x), options), with_pad, 1e-12);
     expect_gradients([&](const std::vector<Tensor>& v) { return square(average_pool(v[0], options)); }, {x});
   }
+}
+
+// PyTorch's numbers; averages, which it does not dilate, are means of the same positions.
+TEST(Pool, DilatedMaximaAsPyTorch) {
+  std::vector<double> values;
+  for (int i = 0; i < 42; ++i) values.push_back(i * 13 % 29);
+  const Array x = Array::from(values, {1, 1, 6, 7});
+  const struct {
+    PoolOptions options;
+    std::vector<double> expected;
+  } kRows[] = {
+      {{.window = {2}, .stride = {1}, .dilation = {3}}, {22, 25, 26, 22, 26, 27, 23, 26, 20, 21, 27, 28}},
+      {{.window = {3, 2}, .stride = {2, 3}, .pad = {1, 1}, .dilation = {2, 4}}, {22, 24, 22, 24}},
+      {{.window = {3}, .stride = {3}, .pad = {1}, .dilation = {2}, .ceil_mode = true}, {25, 27, 19, 26, 28, 23}},
+  };
+  for (const auto& row : kRows) expect_values(max_pool(Tensor(x), row.options), row.expected, 0);
+  // A window of padding alone.
+  const PoolOptions outside{.window = {2}, .stride = {1}, .pad = {1}, .dilation = {2}};
+  expect_values(max_pool(ones({1, 1, 1}), outside), {-std::numeric_limits<double>::infinity()}, 0);
+  expect_values(average_pool(ones({1, 1, 1}), outside), {0}, 0);
+  expect_error(
+      [&] {
+        max_pool(Tensor(x), {.window = {2}, .dilation = {6, 7}});
+      },
+      "max_pool: a window of 7 does not fit input [1, 1, 6, 7]");
+  expect_error([&] { max_pool(Tensor(x), {.window = {2}, .pad = {2}, .dilation = {2}}); },
+               "pad is at most half the window");
+  expect_error([&] { max_pool(Tensor(x), {.dilation = {0}}); }, "max_pool: dilation is 0, expected at least 1");
 }
 
 // Windows in or beyond their padding against plain loops over what each reads: 2^30 positions cost no more than these.

@@ -201,6 +201,21 @@ std::vector<LayerCase> composite_layer_cases() {
        Upsample{.factor = {4, 5}, .mode = "bilinear"},
        {1, 3, 3, 2},
        [](const Named&, const Values& x) { return bilinear(x, 4, 5); }},
+      {"to a size",
+       Upsample{.size = {2, 5}},
+       {1, 2, 3, 2},
+       [](const Named&, const Values& x) {
+         return picked(
+             x, 2, 5, [](std::int64_t i) { return i * 3 / 2; }, [](std::int64_t j) { return j * 2 / 5; });
+       }},
+      {"to a size, the ends in place",
+       Upsample{.size = 5, .mode = "linear", .align_corners = true},
+       {1, 2, 3},
+       [](const Named&, const Values& x) {
+         Values y(Shape{1, 2, 5});
+         for (std::int64_t k = 0; k < 10; ++k) y[k] = (x[k / 5 * 3 + k % 5 / 2] + x[k / 5 * 3 + (k % 5 + 1) / 2]) / 2;
+         return y;
+       }},
       {"",
        PadSides{},
        {2, 2, 3, 2},
@@ -322,6 +337,24 @@ TEST(CompositeLayers, ALayerWithoutAFunctionIsNamed) {
             "1 (nothing): its build returned no function");
 }
 
+TEST(CompositeLayers, UpsampleIsResizeWithItsOptions) {
+  const Tensor x = reference::to_f32(reference::draw({1, 2, 5, 6}, 9, -1, 1));
+  const auto outputs = [&](const Upsample& layer, const ResizeOptions& options) {
+    Parameters parameters;
+    Pass pass;
+    const std::vector<Tensor> found =
+        evaluate({layer.build(x.shape(), parameters)(x, pass), resize(x, {3, 7}, options)}, test_backend());
+    return std::pair{found[0].to_vector<float>(), found[1].to_vector<float>()};
+  };
+  for (const bool align : {false, true})
+    for (const bool antialias : {false, true})
+      for (const auto& [mode, kind] : {std::pair{"bilinear", ResizeMode::linear}, {"bicubic", ResizeMode::cubic}}) {
+        const auto [layer, op] = outputs({.size = {3, 7}, .mode = mode, .align_corners = align, .antialias = antialias},
+                                         {kind, align, antialias});
+        EXPECT_EQ(layer, op) << mode;
+      }
+}
+
 TEST(CompositeLayers, WhatDoesNotFitIsNamedAtBuild) {
   const auto error = [](const AnyLayer& layer, const Shape& in) {
     return error_of([&] {
@@ -336,8 +369,12 @@ TEST(CompositeLayers, WhatDoesNotFitIsNamedAtBuild) {
        "at (layer_norm): the last axis to normalise, 1, is before the first, 2"},
       {error(GroupNorm{.groups = 3}, {3, 4}), "at (group_norm): 4 channels do not split into 3 groups"},
       {error(Upsample{}, {3, 4}), "at (upsample): input is [3, 4], expected [N, C, spatial...]"},
-      {error(Upsample{.mode = "cubic"}, {1, 1, 2, 2}),
-       "at (upsample): mode is cubic, expected nearest or linear or bilinear"},
+      {error(Upsample{.mode = "lanczos"}, {1, 1, 2, 2}),
+       "at (upsample): mode is lanczos, expected nearest or linear or bilinear or cubic or bicubic"},
+      {error(Upsample{.mode = "bicubic"}, {1, 1, 2}),
+       "at (upsample): mode is bicubic for input [1, 1, 2], expected cubic"},
+      {error(Upsample{.antialias = true}, {1, 1, 2}),
+       "at (upsample): align_corners and antialias are for linear and cubic, the mode is nearest"},
       {error(Upsample{.mode = "bilinear"}, {1, 1, 2}),
        "at (upsample): mode is bilinear for input [1, 1, 2], expected linear"},
       {error(PadSides{.mode = "wrap"}, {1, 1, 2, 2}), "at (pad): mode is wrap, expected zero or reflect"},

@@ -76,7 +76,7 @@ TEST(Layers, ANameIsTakenOnce) {
 
 TEST(Layers, PrintAsAConfigurationWouldSay) {
   EXPECT_EQ(AnyLayer(MaxPool2d{.window = 3, .stride = {2, 1}}).text(),
-            "max_pool2d: {window: 3, stride: [2, 1], pad: 0, ceil_mode: false}");
+            "max_pool2d: {window: 3, stride: [2, 1], pad: 0, dilation: 1, ceil_mode: false}");
   EXPECT_EQ(AnyLayer(SumBranches{{Identity{}, {"b", Tanh{}}}}).text(),
             "sum: {branches: [{identity: {}}, {tanh: {}, name: \"b\"}]}");
   EXPECT_EQ(AnyLayer(Sequential{Relu{.slope = 0.5}}).text(), "sequential: [{relu: {slope: 0.5}}]");

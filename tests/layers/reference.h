@@ -155,12 +155,13 @@ inline Values deconv(const Values& x, const Values& w, const Window& window, con
 enum class Pooling { max, average, average_with_pad, l2 };
 
 inline Values pool(const Values& x, Pooling kind, const Window& window, bool ceil_mode = false) {
-  const Triple size(window.size, 1), stride(window.stride, 1), pad(window.pad, 0);
+  const Triple size(window.size, 1), stride(window.stride, 1), pad(window.pad, 0), dilation(window.dilation, 1);
   const Volume vx(x.shape);
   std::vector<std::int64_t> spatial;
   for (int i = 0; i < x.shape.rank() - 2; ++i) {
     const auto a = static_cast<std::size_t>(i);
-    const std::int64_t room = x.shape[i + 2] + 2 * window.pad[a] - window.size[a];
+    const int step = window.dilation.empty() ? 1 : window.dilation[a];
+    const std::int64_t room = x.shape[i + 2] + 2 * window.pad[a] - step * (window.size[a] - 1) - 1;
     spatial.push_back((room + (ceil_mode ? window.stride[a] - 1 : 0)) / window.stride[a] + 1);
     if ((spatial.back() - 1) * window.stride[a] >= x.shape[i + 2] + window.pad[a]) --spatial.back();
   }
@@ -173,8 +174,9 @@ inline Values pool(const Values& x, Pooling kind, const Window& window, bool cei
         double largest = -std::numeric_limits<double>::infinity(), total = 0, squares = 0;
         int inside = 0;
         each_of(box, [&](std::int64_t kd, std::int64_t kh, std::int64_t kw) {
-          const std::int64_t d = od * stride[0] - pad[0] + kd, h = oh * stride[1] - pad[1] + kh,
-                             w = ow * stride[2] - pad[2] + kw;
+          const std::int64_t d = od * stride[0] - pad[0] + kd * dilation[0];
+          const std::int64_t h = oh * stride[1] - pad[1] + kh * dilation[1];
+          const std::int64_t w = ow * stride[2] - pad[2] + kw * dilation[2];
           if (!vx.holds(d, h, w)) return;
           const double value = x[vx.at(n, c, d, h, w)];
           largest = std::max(largest, value);

@@ -123,6 +123,12 @@ TEST_F(OnnxTest, WhatOnnxLacksIsNamed) {
   EXPECT_THAT(error_of([&] { onnx_bytes(model); }), HasSubstr("atan2 needs atan2, which opset 17 has not"));
 }
 
+TEST_F(OnnxTest, DilatedAveragesAreBeyondTheOpset) {
+  const Model model(Sequential{AvgPool2d{.window = 2, .dilation = 2}, Flatten{}}, {2, 3, 6, 6});
+  EXPECT_THAT(error_of([&] { onnx_bytes(model); }),
+              HasSubstr("onnx: average pooling over dilated windows needs opset 19, the export writes opset 17"));
+}
+
 /// Writes NAME.onnx, and x and y of a batch in NAME.safetensors.
 void write_pair(const fs::path& folder, const std::string& name, const Model& model, bool fold) {
   stir(model);
@@ -184,8 +190,13 @@ std::vector<AnyLayer> every_kind() {
       AvgPool2d{.window = 3, .stride = 1, .pad = 1},
       AvgPool2d{.window = 3, .stride = 1, .pad = 1, .count_pad = false},
       L2Pool2d{.window = 3, .stride = 1, .pad = 1},
+      MaxPool2d{.window = {3, 2}, .stride = 1, .pad = {2, 1}, .dilation = {2, 3}},
       Sequential{MaxPool2d{.window = 3, .stride = 2, .ceil_mode = true}, Upsample{}},
       Sequential{AvgPool2d{.window = 4, .stride = 3, .ceil_mode = true}, Upsample{.factor = 3, .mode = "bilinear"}},
+      Upsample{.size = {9, 4}},
+      Upsample{.size = {9, 4}, .mode = "bilinear"},
+      Upsample{.size = {4, 9}, .mode = "bicubic", .align_corners = true},
+      Upsample{.size = {9, 3}, .mode = "bicubic", .antialias = true},
       Sequential{Conv2d{.out = 4, .kernel = 2, .stride = 2},
                  Deconv2d{.out = 6, .kernel = 3, .stride = 2, .pad = 1, .output_pad = 1},
                  Deconv2d{.out = 6, .kernel = 2, .pad = 2, .output_pad = 1, .dilation = 3}},

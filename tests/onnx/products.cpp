@@ -35,14 +35,11 @@ struct Windows {
     }
   }
   bool is_symmetric() const { return low == high; }
-  /// Pooling pads by itself: the same before and after, at most half a window.
+  /// Pooling pads by itself: the same before and after, at most half a window's extent.
   bool pools() const {
     bool fits = is_symmetric();
-    for (std::size_t i = 0; i < window.size(); ++i) fits = fits && 2 * low[i] <= window[i];
+    for (std::size_t i = 0; i < window.size(); ++i) fits = fits && 2 * low[i] <= dilation[i] * (window[i] - 1) + 1;
     return fits;
-  }
-  bool is_dilated() const {
-    return std::ranges::any_of(dilation, [](std::int64_t d) { return d != 1; });
   }
 };
 
@@ -107,10 +104,10 @@ Results deconv_of(const Node& node) {
 }
 
 PoolOptions pool_options(const Node& node, const Windows& windows) {
-  if (windows.is_dilated()) throw Outside{"no dilated pooling"};
   return {.window = to_ints(windows.window),
           .stride = to_ints(windows.stride),
           .pad = windows.pools() ? to_ints(windows.low) : std::vector<int>{0},
+          .dilation = to_ints(windows.dilation),
           .ceil_mode = node.integer("ceil_mode", 0) != 0,
           .count_pad = node.integer("count_include_pad", 0) != 0};
 }
@@ -160,27 +157,33 @@ Results gemm(const Node& node) {
   return {y};
 }
 
-// Upsample, and Resize where both mean the same: pixels repeated by whole factors.
-Results resize(const Node& node) {
-  const Outside otherwise{"no resizing but by whole factors"};
+// Upsample, and Resize where it means what nixie's does: whole sizes, the same kernels and places.
+Results resize_of(const Node& node) {
   const bool is_resize = node.op() == "Resize";
-  const std::size_t scales_at = is_resize ? 2 : 1;
+  const std::size_t scales_at = is_resize ? 2 : 1, sizes_at = 3;
   const Tensor& x = node.in(0);
-  if (node.text("mode", "nearest") != "nearest" || !node.has(scales_at) || x.rank() != 4 || node.has("axes"))
-    throw otherwise;
-  const std::vector<double> scales = node.in(scales_at).to_vector<double>();
-  const bool is_asymmetric = node.text("coordinate_transformation_mode", "half_pixel") == "asymmetric";
-  const bool floors = node.text("nearest_mode", "round_prefer_floor") == "floor";
-  if (scales.size() != 4 || (is_resize && is_asymmetric != floors)) throw otherwise;
-  Ints sizes, expanded, split;
-  for (std::size_t i = 0; i < 4; ++i) {
-    if (scales[i] < 1 || scales[i] != std::floor(scales[i])) throw otherwise;
-    const std::int64_t size = x.shape()[static_cast<int>(i)], factor = static_cast<std::int64_t>(scales[i]);
-    split.insert(split.end(), {size, 1});
-    expanded.insert(expanded.end(), {size, factor});
-    sizes.push_back(size * factor);
+  const std::string mode = node.text("mode", "nearest");
+  const std::string places = node.text("coordinate_transformation_mode", is_resize ? "half_pixel" : "asymmetric");
+  ResizeOptions options{.align_corners = places == "align_corners", .antialias = node.integer("antialias", 0) != 0};
+  if (mode != "nearest") options.mode = mode == "linear" ? ResizeMode::linear : ResizeMode::cubic;
+  const bool rounds_down = node.text("nearest_mode", is_resize ? "round_prefer_floor" : "floor") == "floor";
+  const bool same_places = mode == "nearest" ? places == "asymmetric" && rounds_down
+                                             : places == "half_pixel" || (options.align_corners && !options.antialias);
+  const bool same_kernel =
+      node.integer("exclude_outside", 0) == 0 &&
+      (mode != "cubic" || node.number("cubic_coeff_a", -0.75) == (options.antialias ? -0.5 : -0.75));
+  if (!same_places || !same_kernel || x.rank() < 3 || x.rank() > 5 || node.has("axes"))
+    throw Outside{"no resizing with these places or kernels"};
+  Ints sizes;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    const double in = static_cast<double>(x.shape()[axis]);
+    const double out =
+        node.has(scales_at) ? in * node.in(scales_at).to_vector<double>()[i] : node.in(sizes_at).to_vector<double>()[i];
+    if (out != std::floor(out) || (axis < 2 && out != in)) throw Outside{"no resizing to parts of an element"};
+    if (axis >= 2) sizes.push_back(static_cast<std::int64_t>(out));
   }
-  return {reshape(broadcast_to(reshape(x, split), Shape(expanded)), sizes)};
+  return {resize(x, sizes, options)};
 }
 
 }  // namespace
@@ -193,7 +196,7 @@ void add_products(Functions& functions) {
   functions["MaxPool"] = max_pool_of;
   functions["AveragePool"] = average_pool_of;
   functions["LpPool"] = lp_pool_of;
-  functions["Resize"] = functions["Upsample"] = resize;
+  functions["Resize"] = functions["Upsample"] = resize_of;
   functions["GlobalAveragePool"] = [](const Node& node) { return Results{mean(node.in(0), spatial_axes(node.in(0)))}; };
   functions["GlobalMaxPool"] = [](const Node& node) { return Results{max(node.in(0), spatial_axes(node.in(0)))}; };
   functions["Einsum"] = [](const Node& node) {

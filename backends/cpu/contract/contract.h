@@ -11,7 +11,7 @@
 
 namespace nixie::cpu {
 
-/// An operand of a head where it lies in memory.
+/// An operand of a head in memory.
 struct BoundOperand {
   const std::byte* data;  ///< the element at position 0, the operand's offset applied
   Dtype dtype;
@@ -19,7 +19,7 @@ struct BoundOperand {
   const Strides& strides;  ///< in elements
 };
 
-/// Where a head leaves its values.
+/// The memory that takes a head's values.
 struct HeadSink {
   std::byte* result;  ///< dense row-major over the kernel's domain, of the head's compute type (f32, f64 or i32)
   /// To be called by the worker that made it for each contiguous row-major piece of the result once its values are

@@ -59,7 +59,7 @@ std::vector<std::int64_t> read_indices(const BoundOperand& operand, std::int64_t
   return values;
 }
 
-/// What an index out of range gives: NaN, or the largest integer, which stores saturate to the largest of their type.
+/// The result of an index out of range: NaN, or the largest integer, which stores saturate to their type's.
 template <class T>
 T no_number() {
   if constexpr (std::is_floating_point_v<T>)

@@ -23,11 +23,14 @@ class MaxRows {
       : w_(windows),
         x_(x),
         padded_(ceil_div(w_.out[3], kWidth) * kWidth),
-        columns_(padded_ + ceil_div(w_.window[3], w_.stride[3])),
+        columns_(padded_ + ceil_div(w_.extent(3), w_.stride[3])),
         dealt_(w_.stride[3] * columns_),
         best_(padded_),
         where_(padded_) {
-    for (std::int64_t i = 0; i < w_.window[3]; ++i) offsets_.push_back(i % w_.stride[3] * columns_ + i / w_.stride[3]);
+    for (std::int64_t i = 0; i < w_.window[3]; ++i) {
+      const std::int64_t column = i * w_.dilation[3];
+      offsets_.push_back(column % w_.stride[3] * columns_ + column / w_.stride[3]);
+    }
     std::fill_n(dealt_.data(), w_.stride[3] * columns_, lowest<T>());
   }
 
@@ -67,7 +70,7 @@ class MaxRows {
     }
   }
 
-  /// Copies what lies inside the input; the rest stays lowest.
+  /// Copies the columns inside the input; the rest stays lowest.
   void deal(const T* row) {
     const std::int64_t stride = w_.stride[3], step = stride * x_.axis[3];
     for (std::int64_t phase = 0; phase < stride; ++phase) {

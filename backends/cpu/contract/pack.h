@@ -88,7 +88,7 @@ void transpose(const T* from, std::int64_t from_step, std::int64_t rows, std::in
     for (std::int64_t j = 0; j < columns; ++j) to[j * to_step + i] = from[i * from_step + j];
 }
 
-/// Asks for what a loop over channels reads a few channels on: they may lie pages apart.
+/// Prefetches the rows that a loop over channels reads a few channels on: they may be pages apart.
 template <class T>
 inline void prefetch_rows(const T* from, std::int64_t channel_stride, std::int64_t row_stride, std::int64_t rows) {
   constexpr std::int64_t kAhead = 4;

@@ -25,7 +25,7 @@ void average_row(const Windows& w, const PooledView<T>& x, const Row& row, const
     const T* from = x.row(row.n, c, d, h);
     for (std::int64_t i = 0; i < w.window[3]; ++i) {
       const auto [low, high] = w.columns(i);
-      const T* first = from + (w.start(3, low) + i) * x.axis[3];
+      const T* first = from + w.place(3, low, i) * x.axis[3];
       with_step(w.stride[3] * x.axis[3], [&, low = low, high = high](auto step) {
         for (std::int64_t q = low; q < high; ++q) out[q] += first[(q - low) * step];
       });
@@ -43,12 +43,12 @@ void spread_row(const Windows& w, const PooledView<T>& dy, const Row& row, const
     for (std::int64_t i = 0; i < w.window[3]; ++i) {
       const auto [low, high] = w.columns(i);
       for (std::int64_t q = low; q < high; ++q)
-        to[w.start(3, q) + i] += from[q * dy.axis[3]] / scale[static_cast<std::size_t>(q)];
+        to[w.place(3, q, i)] += from[q * dy.axis[3]] / scale[static_cast<std::size_t>(q)];
     }
   });
 }
 
-/// The rows of an index operand, u8 or i32 as they lie.
+/// The rows of an index operand, u8 or i32.
 class Indices {
  public:
   Indices(const BoundOperand& operand, ThreadPool& pool) {
@@ -85,20 +85,20 @@ class Indices {
   std::optional<PooledView<std::int32_t>> wide_view_;
 };
 
-/// Where the maximum an index names lies: an offset from the image, or none when it names padding.
+/// The places of the maxima that indices name: offsets from the image; none for padding.
 class Maxima {
  public:
   Maxima(const Windows& windows, const Extents& strides) : w_(windows), strides_(strides) {
     for (std::int64_t p = 0; p < w_.window_size(); ++p) {
       Extents at{};
       std::int64_t rest = p;
-      for (std::size_t a = kAxes; a-- > 0; rest /= w_.window[a]) at[a] = rest % w_.window[a];
+      for (std::size_t a = kAxes; a-- > 0; rest /= w_.window[a]) at[a] = rest % w_.window[a] * w_.dilation[a];
       places_.push_back(at);
       offsets_.push_back(at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2] + at[3] * strides[3]);
     }
     // Windows of columns [first_, last_) need no look at the image's edges.
     first_ = ceil_div(w_.pad[3], w_.stride[3]);
-    const std::int64_t room = w_.in[3] + w_.pad[3] - w_.window[3];
+    const std::int64_t room = w_.in[3] + w_.pad[3] - w_.extent(3);
     last_ = room < 0 ? 0 : std::min(w_.out[3], room / w_.stride[3] + 1);
   }
   /// Calls `visit(q, offset)` for the columns of a row of indices that name a place inside the input.
@@ -108,7 +108,7 @@ class Maxima {
     bool rows_inside = true;
     std::int64_t offset = 0;
     for (std::size_t a = 0; a < kAxes; ++a) {
-      rows_inside &= a == 3 || (begin[a] >= 0 && begin[a] + w_.window[a] <= w_.in[a]);
+      rows_inside &= a == 3 || (begin[a] >= 0 && begin[a] + w_.extent(a) <= w_.in[a]);
       offset += begin[a] * strides_[a];
     }
     const std::int64_t first = rows_inside ? std::min(first_, w_.out[3]) : w_.out[3];

@@ -17,12 +17,12 @@ bool has_short_rows(const Windows& w) {
 }
 
 /// Neighbouring windows, of several planes if these fill vectors only together, are lanes that read the input through
-/// a table of offsets, one for each window and each of its positions. A position outside the input stands for the
+/// a table of offsets, one for each window and each of its positions. A position outside the input reads the
 /// window's first one inside.
 template <class T>
 class PoolBlocks {
  public:
-  /// Rows are short, planes are pooled one by one and lie at equal distances, each window has a position inside the
+  /// Rows are short, planes are pooled one by one at equal distances, each window has a position inside the
   /// input, and the table stays in a cache.
   static bool suits(const Windows& w, const PooledView<T>& x) {
     const bool by_planes = w.window[0] == 1 && w.stride[0] == 1 && w.pad[0] == 0;
@@ -56,7 +56,7 @@ class PoolBlocks {
         std::int64_t offset = lane / plane_ * x.axis[0];
         for (int a = 1; a < kAxes; ++a) {
           const auto axis = static_cast<std::size_t>(a);
-          offset += (w.start(a, out[axis]) + place[axis]) * x.axis[axis];
+          offset += w.place(a, out[axis], place[axis]) * x.axis[axis];
         }
         const auto entry = static_cast<std::size_t>(p * lanes + lane);
         offsets_[entry] = static_cast<std::int32_t>(offset);

@@ -17,23 +17,30 @@ struct Range {  ///< [low, high)
 /// Windows over the four axes of each image.
 struct Windows {
   std::int64_t batch;
-  Extents in, out, window, stride, pad;
+  Extents in, out, window, stride, pad, dilation;
   std::int64_t window_size() const { return window[0] * window[1] * window[2] * window[3]; }
   std::int64_t out_size() const { return out[0] * out[1] * out[2] * out[3]; }
-  /// Where the window of output `o` begins.
+  /// The first position of the window of output `o`.
   std::int64_t start(int axis, std::int64_t o) const {
     const auto a = static_cast<std::size_t>(axis);
     return o * stride[a] - pad[a];
   }
-  /// Positions of the window of output `o` that lie inside the input.
+  /// Position `i` of that window.
+  std::int64_t place(int axis, std::int64_t o, std::int64_t i) const {
+    return start(axis, o) + i * dilation[static_cast<std::size_t>(axis)];
+  }
+  /// From a window's first position to its last, both included.
+  std::int64_t extent(std::size_t a) const { return dilation[a] * (window[a] - 1) + 1; }
+  /// Positions of the window of output `o` that are inside the input.
   Range inside(int axis, std::int64_t o) const {
     const auto a = static_cast<std::size_t>(axis);
     const std::int64_t begin = start(axis, o);
-    return {std::max<std::int64_t>(0, -begin), std::min(window[a], in[a] - begin)};
+    return {begin < 0 ? ceil_div(-begin, dilation[a]) : 0, std::min(window[a], ceil_div(in[a] - begin, dilation[a]))};
   }
-  /// Columns of the output whose window's column `i` lies inside the input.
+  /// Columns of the output whose window's column `i` is inside the input.
   Range columns(std::int64_t i) const {
-    const std::int64_t low = std::max<std::int64_t>(0, pad[3] - i), high = in[3] - 1 + pad[3] - i;
+    const std::int64_t before = pad[3] - i * dilation[3];
+    const std::int64_t low = std::max<std::int64_t>(0, before), high = in[3] - 1 + before;
     return {ceil_div(low, stride[3]), high < 0 ? 0 : std::min(out[3], high / stride[3] + 1)};
   }
 };
@@ -60,7 +67,8 @@ inline Windows windows_of(const Pool& op, const Shape& in, const Shape& out) {
           four_axes(out, 1),
           four_options(op.window, 1),
           four_options(op.stride, 1),
-          four_options(op.pad, 0)};
+          four_options(op.pad, 0),
+          op.dilation.empty() ? Extents{1, 1, 1, 1} : four_options(op.dilation, 1)};
 }
 
 /// An operand's strides on the batch and the four axes.
@@ -102,7 +110,7 @@ void for_each_input_row(const Windows& w, const Row& row, const Visit& visit) {
   for (std::int64_t c = channels.low; c < channels.high; ++c)
     for (std::int64_t d = depths.low; d < depths.high; ++d)
       for (std::int64_t h = heights.low; h < heights.high; ++h)
-        visit(w.start(0, row.c) + c, w.start(1, row.d) + d, w.start(2, row.h) + h,
+        visit(w.place(0, row.c, c), w.place(1, row.d, d), w.place(2, row.h, h),
               ((c * w.window[1] + d) * w.window[2] + h) * w.window[3]);
 }
 

@@ -9,7 +9,7 @@ namespace nixie::cpu {
 
 /// Lanes of a full tile: a register of floats is 4 KiB, so that a formula's live registers stay in the L1 cache.
 inline constexpr std::int64_t kTileLanes = 1024;
-/// Functions run on a multiple of this many lanes. Every element then takes the vector path, wherever it stands in
+/// Functions run on a multiple of this many lanes. Every element then takes the vector path, wherever it is in
 /// its tile, and gets the same bits.
 inline constexpr std::int64_t kLaneBlock = 16;
 

@@ -8,21 +8,20 @@
 
 namespace nixie::cpu {
 
-/// Converts lanes that lie side by side, as kernels store them: saturating, to nearest even. `from` and `to` do not
-/// overlap.
+/// Converts contiguous lanes, as kernels store them: saturating, to nearest even. `from` and `to` do not overlap.
 void convert_lanes(const void* from, Dtype from_type, void* to, Dtype to_type, std::int64_t count);
 
-/// Where a box is one contiguous run for a walk that stays inside: the element it starts at, else -1.
+/// The first element of a box that is one contiguous run for a walk, and inside; else -1.
 std::int64_t contiguous_start(const Walk& walk, const Box& box);
 /// Whether the walk stays on one element over the whole box.
 bool repeats_one_element(const Walk& walk, const Box& box);
 /// The element of the box's origin.
 std::int64_t start_of(const Walk& walk, const Box& box);
 
-/// Reads the box's elements into lanes of type `to_type` (f32, f64 or i32); where the walk lies outside it, `fill`.
+/// Reads the box's elements into lanes of type `to_type` (f32, f64 or i32); where the walk is outside it, `fill`.
 void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, double fill, const Box& box, void* to,
                 Dtype to_type);
-/// Writes lanes of type `from_type` to the box's elements; where the walk lies outside it, nothing.
+/// Writes lanes of type `from_type` to the box's elements; where the walk is outside it, nothing.
 void store_lanes(const void* from, Dtype from_type, const Walk& walk, const Box& box, std::byte* memory, Dtype to_type);
 
 /// Calls row(lane, start, stride, count) for the runs of lanes of a walk that stays inside: from element `start` on,

@@ -48,7 +48,7 @@ std::int64_t head_bytes(const Plan& plan, std::int64_t batch) {
   return most;
 }
 
-/// What heads' operands take in the type that they are computed in. Copies of two heads may be kept at a time.
+/// The bytes of heads' operands in the type that they are computed in. Copies of two heads may be kept at a time.
 std::int64_t copied_bytes(const Plan& plan, std::int64_t batch) {
   std::int64_t most = 0;
   for (const Kernel& kernel : plan.kernels) {

@@ -11,7 +11,7 @@
 
 namespace nixie::cpu {
 
-/// What all executables of a backend share: threads, and memory for what lives only during a run.
+/// All executables of a backend share threads, and memory for values that live only during a run.
 struct Shared {
   explicit Shared(int threads) : pool(threads) {}
   ThreadPool pool;

@@ -75,7 +75,7 @@ Geometry::Geometry(const Kernel& kernel, const std::vector<View>& views, bool ke
   std::vector<bool> is_reduced(at(domain.rank()));
   for (int axis : kernel.reduced) is_reduced[at(axis)] = true;
   Order kept, reduced;
-  // An axis of size 1 matters only where an access may lie outside its slot.
+  // An axis of size 1 matters only where an access may be outside its slot.
   for (int axis = 0; axis < domain.rank(); ++axis)
     if (domain[axis] != 1 || has_bounds(views)) (is_reduced[at(axis)] ? reduced : kept).push_back(axis);
 
@@ -153,7 +153,7 @@ std::int64_t Geometry::cover(const AxisGroup& group, std::int64_t lanes, std::in
   return covered;
 }
 
-// Where one access runs along the innermost axis and another along a second one, a square tile reads and writes whole
+// If one access runs along the innermost axis and another along a second one, a square tile reads and writes whole
 // cache lines of both.
 bool Geometry::cut_square_for_transposes(const std::vector<View>& views) {
   const int inner = kept_.end - 1;
@@ -176,7 +176,7 @@ bool Geometry::cut_square_for_transposes(const std::vector<View>& views) {
   return false;
 }
 
-// Small images: the planes of several channels lie side by side, those of one channel in several images do not.
+// In small images the planes of several channels are contiguous; those of one channel in several images are not.
 bool Geometry::cover_planes(const std::vector<View>& views) {
   const std::size_t inner = at(reduced_.end - 1), kept = at(kept_.end - 1);
   if (kept_.begin == kept_.end || reduced_.end - reduced_.begin < 2) return false;

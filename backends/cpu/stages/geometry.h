@@ -35,7 +35,7 @@ struct Box {
   }
 };
 
-/// What the geometry is told of one access.
+/// One access, as far as the geometry needs it.
 struct View {
   std::int64_t offset = 0;
   Strides strides;  ///< per domain axis

@@ -12,7 +12,7 @@
 namespace nixie::cpu {
 namespace {
 
-// What a cell holds of lanes of T: doubles, but the bits of an i64, which a double would round.
+// The type of a cell for lanes of T: double, but i64 for i64, which a double would round.
 template <class T>
 using CellValue = std::conditional_t<std::is_same_v<T, std::int64_t>, std::int64_t, double>;
 template <class T>

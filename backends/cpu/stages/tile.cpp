@@ -10,7 +10,7 @@
 namespace nixie::cpu {
 namespace {
 
-// A little more than the lanes take, so that equal lanes of two buffers do not lie 4 KiB apart.
+// A little more than the lanes take, so that equal lanes of two buffers are not 4 KiB apart.
 constexpr std::int64_t kBufferBytes = kTileLanes * 8 + 192;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -226,7 +226,7 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
   const bool is_head = step.code.primitive == Primitive::head;
   const std::byte* memory = is_head ? bound_->head : bound_->memory[at(step.view)];
   const Dtype type = is_head ? step.code.type : bound_->types[at(step.view)];
-  // What is stored, reduced or carried as it is must not change with the memory that a store writes.
+  // A value that is stored, reduced or carried unchanged must not change with memory that a store writes.
   const bool stays = is_head || !step.outlives || bound_->readable[at(step.view)] > 0;
   if (type == step.code.type && stays) {
     const std::int64_t element = contiguous_start(walk, box);

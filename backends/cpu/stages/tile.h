@@ -26,7 +26,7 @@ struct Bound {
   std::uint64_t run = 0;  ///< differs from every other run of this process
 };
 
-/// Where the carried values of one kept tile are: kTileLanes cells of 8 bytes for each value.
+/// The carried values of one kept tile: kTileLanes cells of 8 bytes for each value.
 struct Carried {
   std::byte* data = nullptr;
   std::byte* operator[](int index) const { return data + index * kTileLanes * 8; }
@@ -52,7 +52,7 @@ class TileMachine {
   const std::int32_t* positions(int view, const Box& box);
 
  private:
-  // What a pinned buffer holds.
+  // The content of a pinned buffer.
   struct Content {
     std::uint64_t start_id = 0;  ///< of carried values; 0: nothing yet
     std::int64_t element = 0, lanes = 0;

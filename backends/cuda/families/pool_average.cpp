@@ -23,6 +23,7 @@ std::string limits(const Plan& plan, const Kernel& kernel) {
     return "no average pooling's output or gradient";
   if (kernel.domain.rank() != 4 || pool->window[0] != 1 || pool->stride[0] != 1 || pool->pad[0] != 0)
     return "no pooling over two axes of pixels";
+  if (!pool->dilation.empty()) return "a dilated window";
   const Operand& operand = kernel.head->operands[0];
   const Dtype dtype = dtype_of(plan, operand);
   if (dtype != Dtype::f16 && dtype != Dtype::bf16 && dtype != Dtype::f32) return fmt::format("{} images", dtype);

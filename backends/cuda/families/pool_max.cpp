@@ -18,7 +18,7 @@ const Pool* pool_of(const Kernel& kernel, PoolRole role) {
 }
 
 bool same_windows(const Pool& a, const Pool& b) {
-  return a.window == b.window && a.stride == b.stride && a.pad == b.pad;
+  return a.window == b.window && a.stride == b.stride && a.pad == b.pad && a.dilation == b.dilation;
 }
 
 // A kernel that only stores what its head computes, channels-last and in this type.
@@ -166,6 +166,7 @@ std::variant<PoolProblem, Refusal> pool_problem(const Plan& plan, const Kernel& 
   if (!op) return Refusal{"no max pooling's output or gradient"};
   if (kernel.domain.rank() != 4 || op->window[0] != 1 || op->stride[0] != 1 || op->pad[0] != 0)
     return Refusal{"no pooling over two axes of pixels"};
+  if (!op->dilation.empty()) return Refusal{"a dilated window"};
   const std::vector<Operand>& operands = kernel.head->operands;
   const Shape &x = backward ? kernel.domain : operands[0].shape, &y = backward ? operands[0].shape : kernel.domain;
   PoolProblem pool{.backward = backward, .dtype = dtype_of(plan, operands[0])};

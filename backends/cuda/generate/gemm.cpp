@@ -264,7 +264,8 @@ Lookup pool_of(const Kernel& kernel, const Pool& pool) {
   return {fmt::format("{}_pool_{}", max ? "max" : "average", roles[static_cast<int>(pool.role)]),
           constant("kAxes", x.rank() - 1) + constant("kCountPad", pool.count_pad, "bool") +
               per_axis("x_size", tail(x, 1)) + per_axis("y_size", tail(y, 1)) + per_axis("window", pool.window) +
-              per_axis("stride", pool.stride) + per_axis("pad", pool.pad)};
+              per_axis("stride", pool.stride) + per_axis("pad", pool.pad) +
+              per_axis("dilation", pool.dilation.empty() ? std::vector<int>(pool.window.size(), 1) : pool.dilation)};
 }
 
 Lookup gather_of(const Kernel& kernel, int axis, bool transposed) {

@@ -20,18 +20,22 @@ Sizes twice(const std::vector<int>& values) {
 // The windows of `op` from axis `first` of its lists on.
 std::string pool(OnnxGraph& graph, const Pool& op, const std::string& input, const Shape& from, const Shape& to,
                  std::size_t first) {
-  Sizes window, stride, low, high;
+  Sizes window, stride, low, high, dilation;
   for (std::size_t i = first; i < op.window.size(); ++i) {
     const int axis = static_cast<int>(i - first) + 2;
     window.push_back(op.window[i]);
     stride.push_back(op.stride[i]);
     low.push_back(op.pad[i]);
+    const std::int64_t step = op.dilation.empty() ? 1 : op.dilation[i], extent = step * (op.window[i] - 1) + 1;
+    dilation.push_back(step);
     // The last window ends where the node's shape says.
-    high.push_back(std::max<std::int64_t>(0, (to[axis] - 1) * op.stride[i] + op.window[i] - from[axis] - op.pad[i]));
+    high.push_back(std::max<std::int64_t>(0, (to[axis] - 1) * op.stride[i] + extent - from[axis] - op.pad[i]));
   }
   low.insert(low.end(), high.begin(), high.end());
   OnnxAttributes attributes = {{"kernel_shape", window}, {"strides", stride}, {"pads", low}};
+  if (!op.dilation.empty()) attributes.push_back({"dilations", dilation});
   if (op.kind == PoolKind::max) return graph.add("MaxPool", {input}, attributes);
+  check(op.dilation.empty(), "onnx: average pooling over dilated windows needs opset 19, the export writes opset 17");
   attributes.push_back({"count_include_pad", std::int64_t{op.count_pad}});
   return graph.add("AveragePool", {input}, attributes);
 }
@@ -158,6 +162,7 @@ std::string add_op(OnnxGraph& graph, const Pool& op, const Tensor& x, const std:
   if (channels_only) {
     sizes.insert(sizes.end(), {from[1], -1});
     image.window = {op.window[0], 1}, image.stride = {op.stride[0], 1}, image.pad = {op.pad[0], 0};
+    image.dilation = {};
   } else {
     sizes.insert(sizes.end(), from.begin() + 1, from.end());
   }

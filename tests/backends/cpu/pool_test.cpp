@@ -11,11 +11,13 @@ struct Case {
   Shape x;
   std::vector<int> window, stride, pad;
   bool ceil = false;
+  std::vector<int> dilation = {};
 
+  std::int64_t step(std::size_t a) const { return dilation.empty() ? 1 : dilation[a]; }
   Shape y() const {
     std::vector<std::int64_t> sizes{x[0]};
     for (std::size_t a = 0; a < window.size(); ++a) {
-      const std::int64_t room = x[static_cast<int>(a) + 1] + 2 * pad[a] - window[a];
+      const std::int64_t room = x[static_cast<int>(a) + 1] + 2 * pad[a] - step(a) * (window[a] - 1) - 1;
       sizes.push_back((ceil ? (room + stride[a] - 1) / stride[a] : room / stride[a]) + 1);
     }
     return Shape(sizes);
@@ -43,6 +45,10 @@ const Case kCases[] = {
     {{1, 1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}},
     {{2, 2, 4, 4}, {1, 4, 4}, {1, 1, 1}, {0, 0, 0}},
     {{0, 2, 4, 4}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}},
+    {{2, 3, 11, 75}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, false, {1, 2, 3}},  // dilated, in long rows
+    {{2, 3, 12, 9}, {1, 2, 3}, {1, 1, 1}, {0, 2, 3}, false, {1, 5, 3}},   // and in short ones
+    {{3, 4, 41}, {1, 4}, {1, 3}, {0, 5}, true, {1, 4}},
+    {{2, 2, 7, 6, 9}, {1, 2, 3, 2}, {1, 2, 1, 2}, {0, 1, 2, 1}, false, {1, 3, 2, 2}},
 };
 
 /// What plain loops give for one case.
@@ -69,7 +75,7 @@ Expected reference(const Case& c, const Array& x, const Array& dy, bool count_pa
       ++position;
       std::vector<std::int64_t> from = at;
       for (std::size_t a = 0; a < in_window.size(); ++a) {
-        from[a + 1] = at[a + 1] * c.stride[a] - c.pad[a] + in_window[a];
+        from[a + 1] = at[a + 1] * c.stride[a] - c.pad[a] + in_window[a] * c.step(a);
         if (from[a + 1] < 0 || from[a + 1] >= x.shape[static_cast<int>(a) + 1]) return;
       }
       const double value = x(from);
@@ -98,8 +104,9 @@ void expect_roles(const Case& c, Dtype type, Layout layout, bool count_pad) {
   const Expected e = reference(c, x, dy, count_pad);
   const Dtype index_type = c.window_shape().size() > 256 ? Dtype::i32 : Dtype::u8;
   const auto head = [&](PoolKind kind, PoolRole role) {
-    return Head{
-        Pool{kind, role, c.window, c.stride, c.pad, count_pad}, {}, role == PoolRole::index ? index_type : type};
+    return Head{Pool{kind, role, c.window, c.stride, c.pad, count_pad, c.dilation},
+                {},
+                role == PoolRole::index ? index_type : type};
   };
   const std::string what = to_string(c.x) + " windows " + to_string(c.window_shape());
   expect_same(run_head(head(PoolKind::max, PoolRole::output), c.y(), {&x}), e.max, "max " + what);

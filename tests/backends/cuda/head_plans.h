@@ -118,21 +118,25 @@ inline std::vector<Draft> all_lookups(Dtype dtype) {
   std::vector<Draft> all;
   struct Case {
     Shape x, y;
-    std::vector<int> window, stride, pad;
+    std::vector<int> window, stride, pad, dilation = {};
   };
   const std::vector<Case> cases{{{2, 3, 8, 8}, {2, 3, 4, 4}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}},
                                 {{2, 4, 9, 7}, {2, 4, 5, 4}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}},
                                 {{2, 16, 9, 7}, {2, 16, 9, 7}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}},
                                 {{3, 8, 8, 9}, {3, 8, 4, 4}, {1, 2, 3}, {1, 2, 2}, {0, 0, 0}},
                                 {{1, 6, 5}, {1, 3, 3}, {2, 3}, {2, 1}, {0, 0}},
-                                {{2, 2, 5, 6, 4}, {2, 2, 2, 3, 3}, {1, 3, 2, 2}, {1, 2, 2, 1}, {0, 0, 0, 0}}};
+                                {{2, 2, 5, 6, 4}, {2, 2, 2, 3, 3}, {1, 3, 2, 2}, {1, 2, 2, 1}, {0, 0, 0, 0}},
+                                {{2, 8, 9, 11}, {2, 8, 4, 9}, {1, 3, 2}, {1, 2, 1}, {0, 1, 1}, {1, 2, 4}},
+                                {{1, 3, 13}, {1, 3, 5}, {1, 3}, {1, 2}, {0, 2}, {1, 4}}};
   for (const Case& c : cases)
     for (PoolKind kind : {PoolKind::max, PoolKind::average})
       for (bool count_pad : {false, true})
         for (bool channels_last : {false, true}) {
           if (count_pad && kind == PoolKind::max) continue;
           const bool max = kind == PoolKind::max;
-          const auto pool = [&](PoolRole role) { return Pool{kind, role, c.window, c.stride, c.pad, count_pad}; };
+          const auto pool = [&](PoolRole role) {
+            return Pool{kind, role, c.window, c.stride, c.pad, count_pad, c.dilation};
+          };
           all.push_back(headed("pool", pool(PoolRole::output), dtype, {c.x}, c.y, channels_last));
           all.push_back(headed("pool_input_grad", pool(PoolRole::input_grad), dtype,
                                max ? std::vector<Shape>{c.y, c.y} : std::vector<Shape>{c.y}, c.x, channels_last,

@@ -76,7 +76,7 @@ class DataConv {
     return whole(rows_) / rows * (0.5 * depth + kTurn) <= whole(pixels) / area * depth * (0.5 + kPack / rows);
   }
 
-  /// Where a block starts among the packed rows, those that only fill a vector included.
+  /// The first row of a block among the packed rows, those that only fill a vector included.
   std::int64_t packed_row(std::int64_t block) const {
     return filter_lanes_ ? cut(vectors_, blocks_, block) * kLanes<T> : cut(rows_, blocks_, block);
   }
@@ -145,7 +145,7 @@ class DataConv {
                  T* frames) const {
     const T* image = image_of(n * s_.groups + group);
     T* const rows = reinterpret_cast<T*>(sink_.result) + ((n * s_.groups + group) * rows_ + first_row(first)) * area_;
-    // What is written bit by bit is streamed when it is whole.
+    // Rows that are written bit by bit are streamed when they are whole.
     const std::int64_t size = rows_of(first, last) * area_;
     const bool aside = streams_ && (lines_ || sweeps_.size() > 1) && size <= kBlockSums;
     Scratch<T> whole(aside ? size : 0);

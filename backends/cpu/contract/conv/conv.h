@@ -31,7 +31,7 @@ struct ImageView {
     const int spatial = operand.shape().rank() - 2;
     for (int i = 0; i < spatial; ++i) axis[static_cast<std::size_t>(3 - spatial + i)] = operand.stride(2 + i);
   }
-  /// Whether images of `channels` channels of this size lie row-major without gaps.
+  /// Whether images of `channels` channels of this size are row-major without gaps.
   bool is_dense(std::int64_t channels, const Sizes& size) const {
     return axis[2] == 1 && axis[1] == size[2] && axis[0] == size[1] * size[2] && inner == size[0] * axis[0] &&
            outer == channels * inner;
@@ -89,7 +89,7 @@ inline void copy_row(const T* from, std::int64_t count, T* to) {
 template <class T>
 inline void copy_every_other(const T* from, std::int64_t count, T* to) {
   constexpr int kWidth = kLanes<T>;
-  // The second load ends with the last element that is wanted: its neighbour may lie behind the image.
+  // The second load ends with the last element that is wanted: its neighbour may be behind the image.
   const auto copy_vector = [&](std::int64_t i) {
     const Vector<T> low = load(from + 2 * i), high = load(from + 2 * i + kWidth - 1);
     store(
@@ -111,7 +111,7 @@ void fill_frame(const FrameLayout& layout, const T* image, std::int64_t channel_
                 const Sizes& in, std::int64_t channels, T* frame) {
   const std::int64_t columns = layout.dealt_columns(), step = layout.column_step, stride = strides[2];
   const std::int64_t row = layout.row(), plane = layout.plane(), channel = layout.channel();
-  // Rows and planes [low, high) of the frame lie inside the image; so do columns, for each remainder.
+  // Rows and planes [low, high) of the frame are inside the image; so are columns, for each remainder.
   const auto low = [&](std::size_t a) { return std::clamp<std::int64_t>(layout.pad[a], 0, layout.size[a]); };
   const auto high = [&](std::size_t a) { return std::clamp(in[a] + layout.pad[a], low(a), layout.size[a]); };
   const std::int64_t low_row = low(1), rows = high(1) - low_row;

@@ -149,7 +149,7 @@ class FilterConv {
       }
   }
 
-  /// Asks for what the next lines read of an image: its channels lie apart.
+  /// Prefetches the next lines of an image: its channels are apart.
   void prefetch_lines(const T* from, std::int64_t channels, std::int64_t length) const {
     for (std::int64_t c = 0; c < channels; ++c, from += layout_.channel())
       for (std::int64_t i = 0; i < length; i += kLanes<T>) __builtin_prefetch(from + i);

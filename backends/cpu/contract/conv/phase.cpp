@@ -16,7 +16,7 @@ Sizes spatial_sizes(const Shape& shape) {
   return sizes;
 }
 
-/// One axis of an input_grad phase: pixel j stands at first + j * stride and reads dy at base + j - taps[i].shift.
+/// One axis of an input_grad phase: pixel j is at first + j * stride and reads dy at base + j - taps[i].shift.
 struct PhaseAxis {
   PhaseAxis(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t pad, std::int64_t dilation,
             std::int64_t remainder) {

@@ -26,7 +26,7 @@ struct Phase {
     return d * pixel_step[0] * frame.plane() + h * pixel_step[1] * frame.row();
   }
   std::int64_t pixels() const { return count[0] * count[1] * count[2]; }
-  /// Whether the pixels of both stand in the same lines of the result.
+  /// Whether the pixels of both are in the same lines of the result.
   bool shares_lines(const Phase& other) const { return first[0] == other.first[0] && first[1] == other.first[1]; }
 };
 
@@ -50,8 +50,8 @@ inline void interleave_row(const T* even, const T* odd, std::int64_t count, T* t
   for (; i < count; ++i) to[2 * i] = even[i], to[2 * i + 1] = odd[i];
 }
 
-/// Puts pixels where they stand in `rows` planes of a result: `columns` has those of columns 0, step, 2 * step..., then
-/// those from column 1 on, and so forth; zeros for null. `phase` is any of these lines.
+/// Puts pixels into their places in `rows` planes of a result: `columns` has those of columns 0, step, 2 * step...,
+/// then those from column 1 on, and so forth; zeros for null. `phase` is any of these lines.
 template <class T>
 void deal_lines(const Phase& phase, const std::vector<const T*>& columns, std::int64_t rows, const Sizes& size,
                 T* result) {

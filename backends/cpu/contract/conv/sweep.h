@@ -1,5 +1,5 @@
 // A phase ready to run on an image's frame, and the three ways to sum it up: with filters as the lanes, with pixels as
-// the lanes, packed, and with pixels as they lie.
+// the lanes, packed, and with pixels in place.
 #pragma once
 
 #include <numeric>
@@ -75,7 +75,7 @@ struct Sweep {
   std::vector<std::int64_t> pixels;     ///< pixels as rows: offsets in the frame
   std::int64_t weights = 0;             ///< start in the packed weights
   std::int64_t frame = 0;               ///< start in a part's frames
-  bool in_place = false;                ///< the frame is the image as it lies in memory
+  bool in_place = false;                ///< the frame is the image in memory
   std::int64_t depth() const { return static_cast<std::int64_t>(offsets.size()); }
 };
 
@@ -96,7 +96,7 @@ void pack_runs(const T* from, const std::int64_t* offsets, std::int64_t depth, s
   }
 }
 
-/// Whether a panel of channels this many elements apart stays in the first-level cache where it lies: its lines must
+/// Whether a panel of channels this many elements apart stays in the first-level cache without packing: its lines must
 /// not meet in a few sets.
 template <class T>
 bool stays_where_it_lies(std::int64_t channel) {
@@ -105,7 +105,7 @@ bool stays_where_it_lies(std::int64_t channel) {
   return bytes % kLine != 0 || std::gcd(bytes / kLine, kSets) <= kMostShared;
 }
 
-/// Asks for the runs of a block piece by piece while another is multiplied: they lie apart, so that no processor
+/// Asks for the runs of a block piece by piece while another is multiplied: they are apart, so that no processor
 /// foresees them.
 template <class T>
 class Ahead {
@@ -126,7 +126,7 @@ class Ahead {
   std::int64_t vectors_, left_, each_, at_ = 0;
 };
 
-/// Where the sums of one image go.
+/// The destination of one image's sums.
 template <class T>
 struct PixelRows {
   T* out;  ///< of row 0, pixel 0
@@ -135,9 +135,9 @@ struct PixelRows {
 };
 
 /// Pixels as lanes: out[row][pixel] for the rows of one block after another, each packed as [depth][rows]. Channels of
-/// an image lie apart, so a block of pixels is read from each in one long run, and written so: its sums are made aside.
-/// `next`: where all pixels of a channel lie side by side in memory, the image to be read after this one; else null.
-/// Such channels are packed only where they cannot be read where they lie.
+/// an image are apart, so a block of pixels is read from each in one long run, and written so: its sums are made aside.
+/// `next`: where all pixels of a channel are contiguous in memory, the image to be read after this one; else null.
+/// Such channels are packed only where they cannot be read in place.
 template <class T>
 void sweep_pixel_lanes(const Sweep<T>& sweep, const std::vector<std::int64_t>& block_rows, const T* weights,
                        const T* frame, const T* next, const PixelRows<T>& to) {
@@ -211,7 +211,7 @@ void sweep_lines(const Sweep<T>& sweep, const T* weights, std::int64_t rows, con
   for (int i = 0; i < kCount; ++i) store_some(sum[i], used, out + i * out_line);
 }
 
-/// Pixels as lanes, read where they lie: out[row][pixel] for a few rows, packed as [depth][rows]. `next`: `size`
+/// Pixels as lanes, read in place: out[row][pixel] for a few rows, packed as [depth][rows]. `next`: `size`
 /// elements that the next frame is made of.
 template <class T>
 void sweep_frame_lines(const Sweep<T>& sweep, std::int64_t rows, const T* weights, const T* frame, const T* next,

@@ -16,7 +16,7 @@ constexpr int kWindow = kWinogradWindow, kPoints = kWinogradPoints;
 constexpr std::int64_t kDepthChunk = 128;     // channels of a panel that stay in the first-level cache
 constexpr std::int64_t kRowGroup = 32;        // rows of the result whose products stay in the second-level cache
 constexpr std::int64_t kUnits = 16;           // parts wanted
-constexpr std::int64_t kPackedChannels = 16;  // filters are written in runs of so many: points lie a power of 2 apart
+constexpr std::int64_t kPackedChannels = 16;  // filters are written in runs of so many: points are a power of 2 apart
 
 /// One number for each row of a tile.
 typedef float Rows __attribute__((vector_size(kTileRows * sizeof(float))));
@@ -191,7 +191,7 @@ class WinogradConv {
   }
   std::int64_t product_point() const { return kRowGroup * pitch_ + kWidth; }
 
-  /// A row's tiles of a segment to where they stand in the plane `to`.
+  /// Transforms a segment's tiles of one row into their places in the plane `to`.
   void transform_results(const Segment& segment, const float* products, float* to) const {
     const std::int64_t height = result_size_[1], width = result_size_[2];
     for (std::int64_t line = 0; line < segment.lines; ++line)

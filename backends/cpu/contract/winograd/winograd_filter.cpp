@@ -32,7 +32,7 @@ void transform_pair(V a, V b, V* to, int step) {
   to[3 * step] = -b;
 }
 
-/// to[point * point_step + tile * wide + lane] = A dy A^T; zero stands for pixels outside dy.
+/// to[point * point_step + tile * wide + lane] = A dy A^T; pixels outside dy are zero.
 void transform_gradients(const float* pixels, const Sizes& out, const WinogradTiling& tiling, const Segment& segment,
                          std::int64_t wide, float* to, std::int64_t point_step) {
   const std::int64_t height = out[1] - 2 * segment.line, width = out[2];

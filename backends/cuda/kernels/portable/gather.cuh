@@ -4,7 +4,7 @@
 #include "math.cuh"
 
 // Pooling windows over all axes of x but the first. Body: kAxes, the number of these axes; x_size(i), y_size(i),
-// window(i), stride(i), pad(i) for each of them; operand0_stride(axis), operand1_stride(axis) for all axes.
+// window(i), stride(i), pad(i), dilation(i) for each of them; operand0_stride(axis), operand1_stride(axis) for all axes.
 template <class Body>
 struct Windows {
   using Index = typename Body::Index;
@@ -24,7 +24,8 @@ struct Windows {
       int rest = place;
 #pragma unroll
       for (int i = axes - 1; i >= 0; --i) {
-        const int h = static_cast<int>(position[i + 1]) * Body::stride(i) - Body::pad(i) + rest % Body::window(i);
+        const int h = static_cast<int>(position[i + 1]) * Body::stride(i) - Body::pad(i) +
+                      rest % Body::window(i) * Body::dilation(i);
         rest /= Body::window(i);
         inside &= h >= 0 && h < Body::x_size(i);
         index += h * Body::operand0_stride(i + 1);
@@ -33,7 +34,9 @@ struct Windows {
     }
   }
   // The most windows that contain one position, along an axis and in all.
-  static constexpr int most(int i) { return (Body::window(i) + Body::stride(i) - 1) / Body::stride(i); }
+  static constexpr int most(int i) {
+    return (Body::dilation(i) * (Body::window(i) - 1) + Body::stride(i)) / Body::stride(i);
+  }
   static constexpr int most_holders() {
     int total = 1;
     for (int i = 0; i < axes; ++i) total *= most(i);
@@ -54,8 +57,8 @@ struct Windows {
         // Window p: one of the most(i) windows that end with the last one that begins at or before h.
         const int p = h / Body::stride(i) - (most(i) - 1 - rest % most(i));
         rest /= most(i);
-        const int inside = h - p * Body::stride(i);
-        holds &= p >= 0 && p < Body::y_size(i) && inside < Body::window(i);
+        const int distance = h - p * Body::stride(i), inside = distance / Body::dilation(i);
+        holds &= p >= 0 && p < Body::y_size(i) && inside < Body::window(i) && distance % Body::dilation(i) == 0;
         y[i + 1] = p;
         place += inside * size;
         size *= Body::window(i);
@@ -69,8 +72,11 @@ struct Windows {
 #pragma unroll
     for (int i = 0; i < axes; ++i) {
       const int start = static_cast<int>(y[i + 1]) * Body::stride(i) - Body::pad(i);
-      const int end = start + Body::window(i);
-      total *= (end < Body::x_size(i) ? end : Body::x_size(i)) - (start > 0 ? start : 0);
+      // The first place inside, and the first behind the end.
+      const int low = start < 0 ? (-start + Body::dilation(i) - 1) / Body::dilation(i) : 0;
+      const int high = (Body::x_size(i) - start + Body::dilation(i) - 1) / Body::dilation(i);
+      const int count = (high < Body::window(i) ? high : Body::window(i)) - low;
+      total *= count > 0 ? count : 0;
     }
     return total > 0 ? total : 1;
   }

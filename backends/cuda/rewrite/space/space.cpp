@@ -83,8 +83,10 @@ Kernel with_unit_axis(Kernel kernel) {
   }
   if (auto* conv = std::get_if<Conv>(&kernel.head->op))
     insert(conv->stride, 0, 1), insert(conv->pad, 0, 0), insert(conv->dilation, 0, 1);
-  if (auto* pool = std::get_if<Pool>(&kernel.head->op))  // its first axis is that of channels
+  if (auto* pool = std::get_if<Pool>(&kernel.head->op)) {  // its first axis is that of channels
     insert(pool->window, 1, 1), insert(pool->stride, 1, 1), insert(pool->pad, 1, 0);
+    if (!pool->dilation.empty()) insert(pool->dilation, 1, 1);
+  }
   return kernel;
 }
 
@@ -122,7 +124,8 @@ Kernel over_planes(Kernel kernel) {
   if (!kernel.head) return kernel;
   for (Operand& operand : kernel.head->operands) operand = over_planes(operand);
   if (auto* pool = std::get_if<Pool>(&kernel.head->op))
-    for (std::vector<int>* sizes : {&pool->window, &pool->stride, &pool->pad}) sizes->erase(sizes->begin() + 1);
+    for (std::vector<int>* sizes : {&pool->window, &pool->stride, &pool->pad, &pool->dilation})
+      if (!sizes->empty()) sizes->erase(sizes->begin() + 1);
   return kernel;
 }
 
