@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "nixie/configs/parse/words/other_words.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/optimizers/loss_scale.h"
 

@@ -3,9 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/words/tables.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
@@ -261,6 +266,36 @@ TEST(Suggestion, DataAndPrecisionsOfOtherPrograms) {
   expect("data: glyphs\nmetrics: [top1]\n", did("accuracy"));
   expect("data: glyphs\nmetrics: [mse]\n", "there is none; with the loss mean_squared every evaluation tells it");
   expect("data: glyphs\nmetrics: [dice]\n", "there is none; the nearest are iou and f1");
+}
+
+// A row that names no word of nixie, or is shadowed by one above it, would never be said.
+TEST(Suggestion, EveryRowOfTheTablesIsAnswered) {
+  std::ifstream page(std::filesystem::path(NIXIE_SOURCE_DIR) / "docs/configuration.md");
+  std::set<std::string> documented;
+  const std::string text((std::istreambuf_iterator<char>(page)), {});
+  const std::regex word("\\w+");
+  for (std::sregex_iterator found(text.begin(), text.end(), word); found != std::sregex_iterator(); ++found)
+    documented.insert(found->str());
+  const auto is_documented = [&](const std::string& word) { return documented.contains(word); };
+  for (const OtherWord& row : other_names()) {
+    EXPECT_TRUE(is_documented(row.here)) << row.here;
+    EXPECT_EQ(did_you_mean(row.word, {row.here}),
+              row.text.empty() ? "; " + did(row.here) : "; it is \"" + row.here + "\" " + row.text)
+        << row.word;
+  }
+  for (const OtherWord& row : absent_words()) {
+    EXPECT_TRUE(row.here == "*" || is_documented(row.here)) << row.here;
+    EXPECT_EQ(did_you_mean(row.word, {row.here}), "; " + row.text) << row.word;
+  }
+}
+
+TEST(Suggestion, MistypedWordsOfOtherFrameworks) {
+  expect_advice("model: [WORD]", {{"global_average_pooling GlobalAveragePoolng", did("global_avg_pool")},
+                                  {"BatchNormalisation batch_normalizaton", did("batch_norm")},
+                                  {"max_pooling", did("max_pool2d")},
+                                  {"average_pooling average_poolin", did("avg_pool2d")},
+                                  {"TransformerEncodrLayer", "there are no attention layers"}});
+  EXPECT_EQ(did_you_mean("kernel", {"out", "init"}), "");  // a start of kernel_initializer
 }
 
 TEST(Suggestion, FindsNearWordsOnly) {
