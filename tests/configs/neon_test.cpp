@@ -379,7 +379,7 @@ TEST_F(NeonTest, WhatItCannotConvertIsNamed) {
       {"learning_rate: 0.1", "learning_rate: fast", "13:68: learning_rate is \"fast\", expected a finite number"},
       {"name: mnist", "name: imdb", "dataset \"imdb\", expected mnist"},
       {"layers:", "levels:", "has no list of layers"},
-      {"type: Gaussian", "type: Sparse", "initialiser Sparse is not known"},
+      {"type: Gaussian", "type: Sparse", "initialiser Sparse has no counterpart"},
       {"type: Rectlin", "type: Normalizer", "transform Normalizer has no counterpart"},
   };
   for (const auto& each : kCases) {

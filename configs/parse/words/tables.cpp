@@ -1,8 +1,8 @@
-// Rows are `words<TAB>here<TAB>text`, comments begin with #.
+// Rows are `words<TAB>here<TAB>text`; a line that begins with # is a comment.
 #include "nixie/configs/parse/words/tables.h"
 
-#include <algorithm>
 #include <array>
+#include <map>
 #include <sstream>
 
 #include "nixie/configs/parse/words/embedded.h"
@@ -16,10 +16,9 @@ std::string with_axes(std::string word, char axes) {
   return word;
 }
 
-std::vector<OtherWord> rows_of(std::string_view name) {
+std::vector<OtherWord> rows_of(std::string_view table) {
   std::vector<OtherWord> all;
-  const auto table = std::ranges::find(embedded_words(), name, &EmbeddedFile::name);
-  std::istringstream lines{std::string(table->text)};
+  std::istringstream lines{std::string(table)};
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with('#')) continue;
     std::istringstream row(line);
@@ -33,26 +32,21 @@ std::vector<OtherWord> rows_of(std::string_view name) {
   return all;
 }
 
+const std::vector<OtherWord>& table(const std::string& file) {
+  static const auto tables = [] {
+    std::map<std::string, std::vector<OtherWord>> all;
+    for (const EmbeddedFile& each : embedded_words()) all.emplace(each.name, rows_of(each.text));
+    return all;
+  }();
+  return tables.at(file);
+}
+
 }  // namespace
 
-const std::vector<OtherWord>& other_names() {
-  static const std::vector<OtherWord> rows = rows_of("other_names.tsv");
-  return rows;
-}
-
-const std::vector<OtherWord>& absent_words() {
-  static const std::vector<OtherWord> rows = rows_of("absent_words.tsv");
-  return rows;
-}
-
-const std::vector<OtherWord>& other_options() {
-  static const std::vector<OtherWord> rows = rows_of("other_options.tsv");
-  return rows;
-}
-
-const std::vector<OtherWord>& other_commands() {
-  static const std::vector<OtherWord> rows = rows_of("other_commands.tsv");
-  return rows;
-}
+const std::vector<OtherWord>& other_names() { return table("other_names.tsv"); }
+const std::vector<OtherWord>& absent_words() { return table("absent_words.tsv"); }
+const std::vector<OtherWord>& other_options() { return table("other_options.tsv"); }
+const std::vector<OtherWord>& other_commands() { return table("other_commands.tsv"); }
+const std::vector<OtherWord>& neon_types() { return table("neon_types.tsv"); }
 
 }  // namespace nixie

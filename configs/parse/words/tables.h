@@ -18,5 +18,6 @@ const std::vector<OtherWord>& other_names();     ///< what has a name here; `tex
 const std::vector<OtherWord>& absent_words();    ///< what has none; `here`: a word known where the row counts
 const std::vector<OtherWord>& other_options();   ///< options of command lines; `here`: an option or a key
 const std::vector<OtherWord>& other_commands();  ///< commands; `here`: a command, an option or `*`
+const std::vector<OtherWord>& neon_types();      ///< `layer.LRN` and the like; `here`: a struct, `text`: its fields
 
 }  // namespace nixie
