@@ -1,21 +1,53 @@
-// What takes more than a row to be found.
+// Everything that takes more than a character to be found.
 #include "nixie/configs/parse/lines.h"
 
 namespace nixie {
 
-bool Lines::is_only(std::size_t i, std::string_view characters) const {
-  const std::size_t end = std::min(text_.find_first_not_of(characters, i), size());
-  return end >= row_end(i) || is_comment(end);
+std::size_t Lines::next_row(std::size_t i) const {
+  for (i = row_end(i) + 1; i < size(); i = row_end(i) + 1)
+    if (is_content(behind_blanks(i))) return behind_blanks(i);
+  return size();
 }
 
-bool Lines::goes_on_with_brackets(std::size_t i, std::size_t indent) const {
-  if (is_any_of(i, "[]{},")) return true;
-  for (int depth = 0; i < size() && (indent_of(i) > indent || is_any_of(i, "]}")); i = next_content(i))
-    for (std::size_t k = i; at(k) != '\n' && !is_comment(k); ++k) {
-      depth += is_any_of(k, "[{") - is_any_of(k, "]}");
-      if (depth < 0) return true;
+std::size_t Lines::next_outside(std::size_t i, std::size_t indent) const {
+  do i = next_row(i);
+  while (i < size() && indent_of(i) > indent);
+  return i;
+}
+
+std::size_t Lines::row_above(std::size_t i) const {
+  for (i = row_start(i); i > 0;) {
+    i = row_start(i - 1);
+    if (is_content(behind_blanks(i))) return behind_blanks(i);
+  }
+  return kNone;
+}
+
+std::vector<std::size_t> Lines::rows_down_to(int line) const {
+  std::vector<std::size_t> all, rows;
+  std::size_t end = 0;
+  for (int i = 0; i < line && end < size(); ++i) end = row_end(end) + 1;
+  for (std::size_t row = first_row(); row < std::min(end, size()); row = next_row(row)) all.push_back(row);
+  std::size_t depth = kNone, block = kNone;  // the first of the least deep rows in a deeper block
+  bool is_beside = true;
+  const auto end_block = [&] {
+    if (block != kNone && rows.back() != block) rows.push_back(block);
+    block = kNone;
+  };
+  for (auto row = all.rbegin(); row != all.rend(); ++row) {
+    const bool is_outside = indent_of(*row) <= depth;
+    if (is_outside) {
+      end_block();
+      depth = indent_of(*row);
+    } else if (block == kNone || indent_of(*row) <= indent_of(block)) {
+      block = *row;
     }
-  return false;
+    const bool goes_on = text_.substr(*row, row_end(*row) - *row).find_first_of("[]{}\"'") != kNone;
+    if (is_outside || is_beside || goes_on) rows.push_back(*row);
+    is_beside = is_outside;
+  }
+  end_block();
+  return rows;
 }
 
 std::size_t Lines::colon_in_row(std::size_t i) const {
@@ -29,30 +61,19 @@ std::size_t Lines::behind_dashes(std::size_t i) const {
   return i;
 }
 
-bool Lines::is_empty_key(std::size_t i) const {
-  const std::size_t colon = colon_in_row(i), behind = behind_blanks(colon + 1);
-  return colon != kNone && (at(behind) == '\n' || is_comment(behind));
+bool Lines::is_empty_key(std::size_t row) const {
+  const std::size_t colon = colon_in_row(row);
+  return colon != kNone && colon + 1 == end_of_text(row);
 }
 
-std::size_t Lines::next_content(std::size_t i) const {
-  for (i = row_end(i) + 1; i < size(); i = row_end(i) + 1)
-    if (const std::size_t first = behind_blanks(i); at(first) != '\n' && at(first) != '#') return first;
-  return size();
+std::size_t Lines::end_of_text(std::size_t i) const {
+  std::size_t end = i;
+  for (; i < row_end(i) && !is_comment(i); ++i)
+    if (!is_space(i)) end = i + 1;
+  return end;
 }
 
-std::size_t Lines::next_outside(std::size_t i, std::size_t indent) const {
-  do i = next_content(i);
-  while (i < size() && indent_of(i) > indent);
-  return i;
-}
-
-std::size_t Lines::last_content(std::size_t i) const {
-  for (i = row_start(i); i > 0;) {
-    i = row_start(i - 1);
-    if (const std::size_t first = behind_blanks(i); at(first) != '\n' && at(first) != '#') return first;
-  }
-  return 0;
-}
+std::size_t Lines::last_before(std::size_t i) const { return i == 0 ? kNone : text_.find_last_not_of(" \t\n", i - 1); }
 
 std::size_t Lines::closing_quote(std::size_t start) const {
   const char quote = text_[start];

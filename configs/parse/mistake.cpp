@@ -50,6 +50,8 @@ Mistake mistake_at(std::string_view text, std::size_t at, std::string what) {
           static_cast<int>(static_cast<std::ptrdiff_t>(row.size()) - inside) + 1, std::move(what)};
 }
 
+std::string never_closed(char quote) { return fmt::format("this {} is never closed", quote); }
+
 std::size_t end_of_head(std::string_view text) {
   std::size_t start = 0;
   for (; start < text.size(); start = behind_row(text, start)) {

@@ -15,6 +15,9 @@ struct Mistake {
 /// A mistake at a byte of the text.
 Mistake mistake_at(std::string_view text, std::size_t at, std::string what);
 
+/// What is wrong with a quote that has no other end.
+std::string never_closed(char quote);
+
 /// What is wrong with a directive that means nothing or stands behind the document.
 inline constexpr const char* kNoDirective = "this line begins with %, expected `key: value` or # in front of a comment";
 

@@ -11,10 +11,11 @@
 #include <optional>
 #include <sstream>
 
+#include "nixie/configs/parse/diagnosis.h"
 #include "nixie/configs/parse/lines.h"
 #include "nixie/configs/parse/marks.h"
 #include "nixie/configs/parse/mistake.h"
-#include "nixie/configs/parse/structure.h"
+#include "nixie/configs/parse/repair.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/open_to_read.h"
 
@@ -29,9 +30,13 @@ constexpr std::size_t kMaxText = 16 << 20;  // of all scalars, aliases counted w
 constexpr const char* kGoesOn =
     "a text without quotes goes on in this line, expected one value in a line, or quotes around a text of several";
 
-[[noreturn]] void fail_at(const Place& place, const std::string& line) {
-  throw Error(Fault::usage, one_line(to_string(place) + ": " + line));
-}
+struct PlacedError : Error {
+  PlacedError(const Place& place, const std::string& what)
+      : Error(Fault::usage, one_line(to_string(place) + ": " + what)), line(place.line) {}
+  int line;
+};
+
+[[noreturn]] void fail_at(const Place& place, const std::string& what) { throw PlacedError(place, what); }
 
 /// Receives the parser's events and grows one Tree. Working on events rather than on YAML::Node keeps aliases,
 /// repeated keys and what follows the document visible.
@@ -120,7 +125,7 @@ class Builder : public YAML::EventHandler {
     const std::string_view row = lines_.text().substr(start, end - start);
     const std::string_view words = row.substr(0, row.find_last_not_of(" \t") + 1);
     if (end < lines_.size() && value.size() > words.size() && value.starts_with(words))
-      throw YAML::ParserException(marks_.mark_of(lines_.next_content(start)), kGoesOn);
+      throw YAML::ParserException(marks_.mark_of(lines_.next_row(start)), kGoesOn);
   }
   /// Of a value that is not there, which for yaml-cpp stands where the next one does: its key or dash.
   Place place_of_empty(const YAML::Mark& mark) const {
@@ -129,7 +134,7 @@ class Builder : public YAML::EventHandler {
     if (stack_.back().in_brackets) return at(mark);
     const std::size_t next = marks_.byte_of(mark);
     if (lines_.first_of_row(next) < next) return at(mark);
-    const std::size_t above = lines_.last_content(next);
+    const std::size_t above = lines_.row_above(next);
     return lines_.is_item(above) ? at(marks_.mark_of(above)) : at(mark);
   }
   void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -246,10 +251,35 @@ void check_end(const std::string& text) {
   YAML::Parser(stream).HandleNextDocument(rest);
 }
 
+/// Reads one document, and that nothing follows it. Throws what yaml-cpp throws, or a PlacedError.
+Tree read_document(const std::string& text, const Marks& marks, RepeatedKeys repeated) {
+  std::istringstream stream(text);
+  Builder builder(text, marks, repeated);
+  YAML::Parser parser(stream);
+  if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());
+  check_end(text);
+  // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
+  if (Rest rest; parser.HandleNextDocument(rest)) throw YAML::ParserException(rest.mark, kFollows);
+  return builder.take();
+}
+
+int line_of(const YAML::Exception& error) {
+  return error.mark.is_null() ? std::numeric_limits<int>::max() : error.mark.line + 1;
+}
+
+/// The line at which a text cannot be read; 0 where all of it can.
+int failing_line(const std::string& text) try {
+  read_document(text, Marks(nullptr, text, false), RepeatedKeys::refused);
+  return 0;
+} catch (const YAML::Exception& error) {
+  return line_of(error);
+} catch (const PlacedError& error) {
+  return error.line;
+}
+
 /// The mistake that yaml-cpp noticed, where it begins.
 [[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks) {
-  const int line = error.mark.is_null() ? std::numeric_limits<int>::max() : error.mark.line + 1;
-  if (const auto mistake = find_mistake(text, line)) fail_at(marks.at(*mistake), mistake->what);
+  if (const auto mistake = find_mistake(text, line_of(error), failing_line)) fail_at(marks.at(*mistake), mistake->what);
   if (error.msg == YAML::ErrorMsg::DOC_IN_SCALAR && marks.is_behind(error.mark))
     fail_at(marks.start(), "a quote is never closed");
   fail_at(error.mark.is_null() ? marks.start() : marks.at(error.mark), with_remedy(error.msg));
@@ -265,22 +295,11 @@ Tree parse_document(std::string_view given, const std::string& source, bool is_f
   const std::string text = normalized(given);
   const Marks marks(name, text, is_flag);
   if (const auto unreadable = find_unreadable(text)) fail_at(marks.at(*unreadable), unreadable->what);
-  std::istringstream stream(text);
-  Builder builder(text, marks, repeated);
   try {
-    YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());
-    check_end(text);
-    // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
-    Rest rest;
-    if (parser.HandleNextDocument(rest)) {
-      if (const auto mistake = find_mistake(text, rest.mark.line + 1)) fail_at(marks.at(*mistake), mistake->what);
-      fail_at(marks.at(rest.mark), "something follows the document, expected one document and its end");
-    }
+    return read_document(text, marks, repeated);
   } catch (const YAML::Exception& error) {
     fail_by(error, text, marks);
   }
-  return builder.take();
 }
 
 std::vector<std::string> split_path(std::string_view path) {

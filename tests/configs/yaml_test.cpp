@@ -318,7 +318,7 @@ TEST(Yaml, MutatedTextIsRefusedOrReadAsYamlCppReadsIt) {
   const std::string alphabet = "\n\n  ::--{}[],&*!|>'\"%@`#?~ao0.\t\\x";
   std::mt19937 random(7);
   int accepted = 0;
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 6'000; ++round) {
     std::string text = seed;
     for (int edits = 1 + static_cast<int>(random() % 4); edits > 0; --edits) {
       const std::size_t at = random() % text.size();
@@ -346,7 +346,7 @@ TEST(Yaml, MutatedTextIsRefusedOrReadAsYamlCppReadsIt) {
     ASSERT_NO_THROW(again = parse_yaml(printed, "f")) << text << "\n-----\n" << printed;
     ASSERT_EQ(print_yaml(again), printed) << text;
   }
-  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(accepted, 300);
 }
 
 }  // namespace
