@@ -345,25 +345,6 @@ Tree& step_into(Tree& tree, const std::string& path, const std::string& key, con
 
 }  // namespace
 
-std::string to_string(const Place& place) {
-  const std::string source = place.source ? one_line(*place.source) : std::string{};
-  return place.line > 0 ? fmt::format("{}:{}:{}", source, place.line, place.column) : source;
-}
-
-const Tree* Tree::find(std::string_view key) const {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
-  return found == entries.end() ? nullptr : &found->value;
-}
-
-Tree* Tree::find(std::string_view key) { return const_cast<Tree*>(std::as_const(*this).find(key)); }
-
-Tree make_tree(Place place, Tree::Kind kind) {
-  Tree tree;
-  tree.kind = kind;
-  tree.place = std::move(place);
-  return tree;
-}
-
 Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated) {
   Tree tree = parse_document(text, file, false, repeated);
   if (!tree.is_map()) fail_at(tree.place, "the document is no map, expected `key: value` lines");
