@@ -1,4 +1,4 @@
-// What is wrong with a text before yaml-cpp reads it, and what to do about yaml-cpp's errors.
+// Mistakes in a text before yaml-cpp reads it, and remedies for yaml-cpp's errors.
 #include "nixie/configs/parse/mistake.h"
 
 #include <fmt/format.h>

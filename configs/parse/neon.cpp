@@ -1,4 +1,4 @@
-// What neon's program (bin/neon) reads of a file, and how: layers and training are in the folder neon.
+// Converts the keys that neon's program (bin/neon) reads: layers and training are in the folder neon.
 #include "nixie/configs/parse/neon.h"
 
 #include <algorithm>
@@ -187,7 +187,7 @@ std::string neon_config(const std::filesystem::path& file) {
   const Tree root = load_yaml(file, RepeatedKeys::last_at_root);
   Converter converter(root);
   const Tree config = converter.convert();
-  read_config(config);  // what is out of range is told at its place in neon's file
+  read_config(config);  // values out of range are reported at their places in neon's file
   std::string text = fmt::format("# {}, converted from neon.\n", one_line(file.filename().string()));
   for (const std::string& note : converter.notes()) text += "# " + one_line(note) + "\n";
   return text + text_of(config);

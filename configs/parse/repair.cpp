@@ -25,7 +25,7 @@ class RowRepairs : Lines {
         depth_(indent_of(row)),
         above_(row_above(row)) {}
 
-  /// Of characters that no line begins with.
+  /// Characters that no line begins with.
   void add_starts() {
     const char c = at(key_);
     if (const std::size_t tab = text().find_first_not_of(' ', start_); at(tab) == '\t') {
@@ -79,9 +79,9 @@ class RowRepairs : Lines {
 
   void add_indentation() {
     if (above_ == kNone || is_empty_key(above_)) {  // the first of a block that is too deep
-      std::size_t beside = next_outside(row_, depth_);
-      while (beside < size() && is_item(beside) != is_item(row_)) beside = next_outside(beside, indent_of(beside));
-      if (beside < size()) shift(row_, indent_of(beside), beside);
+      std::size_t sibling = next_outside(row_, depth_);
+      while (sibling < size() && is_item(sibling) != is_item(row_)) sibling = next_outside(sibling, indent_of(sibling));
+      if (sibling < size()) shift(row_, indent_of(sibling), sibling);
     }
     if (above_ == kNone) return;
     const std::size_t key = behind_dashes(above_);

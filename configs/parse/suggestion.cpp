@@ -34,7 +34,7 @@ bool holds(const std::vector<std::string>& known, const std::string& word) {
 
 std::string question(const std::string& word) { return fmt::format("; did you mean \"{}\"?", word); }
 
-/// What a message says to another program's word.
+/// The answer to another program's word.
 std::string answer_of(const OtherWord& name) {
   return name.text.empty() ? question(name.here) : fmt::format("; it is \"{}\" {}", name.here, name.text);
 }
@@ -69,8 +69,8 @@ std::vector<std::string> parts_of(const std::string& word) {
 
 std::size_t most_edits(const std::string& word) { return std::max<std::size_t>(1, word.size() / 3); }
 
-/// Whether one word is a start of the other, as `eval` of `evaluate`; not `kernel` of `kernel_initializer`, where more
-/// follows than stands there.
+/// Whether one word begins with the other, as `evaluate` with `eval`, and is at most twice as long: not
+/// `kernel_initializer` with `kernel`.
 bool is_start(const std::string& word, const std::string& candidate) {
   if (std::min(word.size(), candidate.size()) < kShortestStart) return false;
   return candidate.starts_with(word) || (word.starts_with(candidate) && word.size() <= 2 * candidate.size());
@@ -108,7 +108,7 @@ std::string nearest_known(const std::string& word, const std::vector<std::string
   return suggestion;
 }
 
-/// What a message says to the nearest of a table's words, with at most so many edits; "" where none is so near.
+/// The answer to the nearest of a table's words, with at most so many edits; "" where none is so near.
 std::string answer_by(const std::vector<OtherWord>& table, const std::string& word,
                       const std::vector<std::string>& known, std::size_t most_edits = 0) {
   const OtherWord* nearest = nullptr;

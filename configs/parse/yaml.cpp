@@ -96,7 +96,7 @@ class Builder : public YAML::EventHandler {
     bool is_merge = false;                // that key is <<
     Tree::Entry entry{};                  // that key
     std::map<std::string, Place> keys{};  // all keys so far
-    std::vector<Tree> merged{};           // what stands behind <<
+    std::vector<Tree> merged{};           // the values of <<
   };
 
   Place at(const YAML::Mark& mark) const { return marks_.at(mark); }
@@ -118,7 +118,7 @@ class Builder : public YAML::EventHandler {
   /// A value that goes on in the next line: that line lost its dash or colon, or one of them its comma or place.
   void refuse_several_lines(const YAML::Mark& mark, const std::string& value) const {
     std::size_t start = marks_.byte_of(mark);
-    while (lines_.is_any_of(start, "&!"))  // what stands in front of it
+    while (lines_.is_any_of(start, "&!"))  // anchors and tags in front of it
       start = std::min(lines_.text().find_first_not_of(" \t\n", lines_.end_of_word(start)), lines_.size());
     if (lines_.is_any_of(start, "\"'|>") || lines_.text().substr(start, value.size()) == value) return;
     const std::size_t end = lines_.row_end(start);
@@ -127,7 +127,7 @@ class Builder : public YAML::EventHandler {
     if (end < lines_.size() && value.size() > words.size() && value.starts_with(words))
       throw YAML::ParserException(marks_.mark_of(lines_.next_row(start)), kGoesOn);
   }
-  /// Of a value that is not there, which for yaml-cpp stands where the next one does: its key or dash.
+  /// The place of an empty value: its key or dash. yaml-cpp gives the place of the next value.
   Place place_of_empty(const YAML::Mark& mark) const {
     if (stack_.empty()) return at(mark);
     if (stack_.back().has_key) return stack_.back().entry.place;

@@ -26,7 +26,7 @@ struct ConvertedType {
   Fields fields;
 };
 
-/// Fields of neon's objects stand beside `type`, as the later versions write them, or under `config`; null is the
+/// Fields of neon's objects are beside `type`, as the later versions write them, or under `config`; null is the
 /// default. Errors are usage Errors with the place.
 class NeonSource {
  public:
@@ -47,7 +47,7 @@ class NeonSource {
   int integer(const Tree& object, const std::string& key, int otherwise);
   /// A number as it is written, for a field of nixie's.
   Tree number_tree(const Tree& object, const std::string& key, double otherwise);
-  /// What a share leaves of 1, for a field of nixie's that counts the rest.
+  /// 1 minus a share, for a field of nixie's that counts the rest.
   Tree rest_tree(const Tree& object, const std::string& key, double otherwise);
   /// The counterpart of an object, which is a `what`, by the table words/neon_types.tsv; refuses one that is not in it.
   ConvertedType converted(const std::string& what, const Tree& object);
@@ -72,7 +72,7 @@ class NeonSource {
   std::map<const Tree*, std::vector<std::string>> asked_;  // keys, by their maps
 };
 
-/// What a scalar or a list's items hold, as a number; `key` names it in errors.
+/// The number that a scalar or each item of a list holds; `key` names it in errors.
 double number_of(const Tree& value, const std::string& key, const Range& range = {});
 int integer_of(const Tree& value, const std::string& key, const Range& range = {});
 
