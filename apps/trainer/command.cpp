@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRuns = "runs";
 
-/// What to add to `trainer --resume`: the run that was saved last, if there is one.
+/// The advice to a bare `trainer --resume`: the run that was saved last, if there is one.
 std::string resume_advice() {
   const auto newest = newest_checkpoint(kRuns);
   if (!newest) return "add a checkpoint, a run's folder or --config FILE";
@@ -76,7 +76,7 @@ TrainConfig own_config(
   return as_saved(run.config(), checkpoints, assignments, note);
 }
 
-/// What to run: the file's configuration or, where a run is resumed, that run's own; with what --set changes.
+/// The configuration of the run: the file's or, where a run is resumed, that run's own; with the changes of --set.
 TrainConfig chosen_config(const Command& command, const std::optional<Resumed>& run) {
   if (run) check_run_files(run->folder);
   const bool has_own = run && fs::exists(run->config().status());
@@ -163,8 +163,7 @@ std::string resume_text(const Command& command, const fs::path& folder) {
   return fmt::format("{} --run {} --resume", shell_word(program.string()), shell_word(absolute_path(folder).string()));
 }
 
-/// Whether what the configurations ask for and the data do not go together; where data cannot be read, throws what says
-/// why.
+/// Whether the configurations and the data do not go together; throws where data cannot be read.
 bool fits_no_longer(const TrainConfig& own, const std::string& line) try {
   Trainer(own, {.reads_init_from = false});
   return false;

@@ -116,7 +116,7 @@ std::string key_in(const std::filesystem::path& config, const std::string& key) 
   const std::string place = key.substr(0, first + 1) + choice->name, field = key.substr(last + 1);
   const std::vector<std::string> places = TrainConfig::places_of(field);
   return std::ranges::find(places, place) == places.end() ? key : place + "." + field;
-} catch (const Error&) {  // what is wrong with the file is told when it is read
+} catch (const Error&) {  // reading the file reports its mistakes
   return key;
 }
 
