@@ -1,4 +1,4 @@
-// What the trainer says to arguments that it does not understand: one line, which ends with what to write instead.
+// The trainer's answers to arguments that it does not understand: one line, which ends with what to write instead.
 #include <gmock/gmock.h>
 
 #include "nixie/apps/trainer/commands/command_line.h"

@@ -272,7 +272,7 @@ TEST(Config, AMissingFileIsAnsweredWithTheNearestName) {
   EXPECT_EQ(config_advice("else.yaml", "/nowhere/bin/trainer"), "");
 }
 
-// Defaults may be more than a document may hold: what is told stands in the file that was read.
+// Defaults may be more than a document may hold: the message is about the file that was read.
 TEST(Config, TooLongWithItsDefaultsIsToldOfItsFile) {
   std::string layers;
   for (int i = 0; i < 30'000; ++i) layers += "- relu\n";

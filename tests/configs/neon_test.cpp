@@ -290,7 +290,7 @@ dataset: {name: I1K, train_config: {image: {height: 112, width: 112, scale: [0.5
   }
 }
 
-// Each key of the file is either taken or told; what is told stands at its place in neon's file.
+// Each key of the file is either converted or reported at its place in neon's file.
 TEST_F(NeonTest, NoKeyIsDropped) {
   const std::pair<std::string, const char*> kCases[] = {
       {net("{type: Affine, nout: 4, actvation: Tanh, init: Kaiming}"),
@@ -356,7 +356,7 @@ TEST_F(NeonTest, NoKeyIsDropped) {
     const std::string line = error_of([&] { converted(text); });
     EXPECT_THAT(line, AllOf(testing::StartsWith(file_.string() + ":"), HasSubstr(expected)));
   }
-  // Several at once, each where it stands, though three layers repeat it; anchors at the root are no keys of neon.
+  // Several at once, each at its place, though three layers repeat it; anchors at the root are no keys of neon.
   const std::string repeated = net("{type: Linear, nout: 4, init: *i}", "{type: Adam}", "SumSquared",
                                    "layers: [{type: Linear, nout: 4, init: *i}, {type: Linear, nout: 4, init: *i}]");
   try {

@@ -1,4 +1,4 @@
-// What is said to a word that is not known here: near words, and the words of other frameworks.
+// Answers to a word that is not known here: near words, and the words of other frameworks.
 #include "nixie/configs/parse/suggestion.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::EndsWith;
 
-/// The error of a configuration with this line, each word of `words` in place of `WORD`, ends as told.
+/// The error of a configuration with this line, each word of `words` in place of `WORD`, ends with the advice.
 struct Row {
   std::string words, advice;
 };

@@ -45,7 +45,7 @@ const Case kCases[] = {
     {{0, 2, 4, 4}, {1, 2, 2}, {1, 2, 2}, {0, 0, 0}},
 };
 
-/// What plain loops give for one case.
+/// The results of plain loops for one case.
 struct Expected {
   std::vector<double> max, index, average, gather, max_grad, average_grad;
 };
