@@ -11,11 +11,11 @@
 #include <optional>
 #include <sstream>
 
-#include "nixie/configs/parse/diagnosis.h"
-#include "nixie/configs/parse/lines.h"
-#include "nixie/configs/parse/marks.h"
-#include "nixie/configs/parse/mistake.h"
-#include "nixie/configs/parse/repair.h"
+#include "nixie/configs/parse/syntax/diagnosis.h"
+#include "nixie/configs/parse/syntax/lines.h"
+#include "nixie/configs/parse/syntax/marks.h"
+#include "nixie/configs/parse/syntax/mistake.h"
+#include "nixie/configs/parse/syntax/repair.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/open_to_read.h"
 
@@ -268,8 +268,8 @@ int line_of(const YAML::Exception& error) {
 }
 
 /// The line at which a text cannot be read; 0 where all of it can.
-int failing_line(const std::string& text) try {
-  read_document(text, Marks(nullptr, text, false), RepeatedKeys::refused);
+int failing_line(const std::string& text, RepeatedKeys repeated) try {
+  read_document(text, Marks(nullptr, text, false), repeated);
   return 0;
 } catch (const YAML::Exception& error) {
   return line_of(error);
@@ -278,8 +278,11 @@ int failing_line(const std::string& text) try {
 }
 
 /// The mistake that yaml-cpp noticed, where it begins.
-[[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks) {
-  if (const auto mistake = find_mistake(text, line_of(error), failing_line)) fail_at(marks.at(*mistake), mistake->what);
+[[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks,
+                          RepeatedKeys repeated) {
+  const auto mistake =
+      find_mistake(text, line_of(error), [&](const auto& other) { return failing_line(other, repeated); });
+  if (mistake) fail_at(marks.at(*mistake), mistake->what);
   if (error.msg == YAML::ErrorMsg::DOC_IN_SCALAR && marks.is_behind(error.mark))
     fail_at(marks.start(), "a quote is never closed");
   fail_at(error.mark.is_null() ? marks.start() : marks.at(error.mark), with_remedy(error.msg));
@@ -298,7 +301,7 @@ Tree parse_document(std::string_view given, const std::string& source, bool is_f
   try {
     return read_document(text, marks, repeated);
   } catch (const YAML::Exception& error) {
-    fail_by(error, text, marks);
+    fail_by(error, text, marks, repeated);
   }
 }
 

@@ -133,6 +133,9 @@ TEST_F(NeonTest, AConvNetWithRepeatedAnchors) {
   const TrainConfig config = config_of(kConvNet);
   EXPECT_EQ(output_of(config, {2, 3, 224, 224}), Shape({1000}));
   ASSERT_EQ(config.parameter_groups.size(), 2u);
+  std::string broken = kConvNet;
+  broken.erase(broken.find("epochs:") + 6, 1);
+  EXPECT_THAT(error_of([&] { converted(broken); }), HasSubstr(":4:1: no `: ` in this line"));
 }
 
 /// A file whose first layer, which ends in line 4, cost and so on are given.

@@ -21,7 +21,7 @@ namespace {
 
 cuda::TuningDatabase shipped() {
   cuda::TuningDatabase table;
-  for (const EmbeddedFile& file : cuda::embedded_tuning()) table.read(file.text, file.name);
+  for (const cuda::EmbeddedFile& file : cuda::embedded_tuning()) table.read(file.text, file.name);
   return table;
 }
 

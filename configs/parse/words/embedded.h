@@ -1,11 +1,16 @@
-// The text of the tables in this folder; CMake generates the definitions.
+// The text of the tables in this folder, embedded in the library, so that none is needed at run time. CMake generates
+// the definition.
 #pragma once
 
 #include <span>
-
-#include "nixie/core/base/embedded_file.h"
+#include <string_view>
 
 namespace nixie {
+
+struct EmbeddedFile {
+  const char* name;  ///< without its folder: `other_names.tsv`
+  std::string_view text;
+};
 
 std::span<const EmbeddedFile> embedded_words();
 

@@ -1,9 +1,9 @@
 // A row is compared with the rows beside it.
-#include "nixie/configs/parse/repair.h"
+#include "nixie/configs/parse/syntax/repair.h"
 
 #include <fmt/format.h>
 
-#include "nixie/configs/parse/mistake.h"
+#include "nixie/configs/parse/syntax/mistake.h"
 
 namespace nixie {
 namespace {

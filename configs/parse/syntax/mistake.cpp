@@ -1,5 +1,5 @@
 // Mistakes in a text before yaml-cpp reads it, and remedies for yaml-cpp's errors.
-#include "nixie/configs/parse/mistake.h"
+#include "nixie/configs/parse/syntax/mistake.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/exceptions.h>

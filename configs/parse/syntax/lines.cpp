@@ -1,5 +1,5 @@
 // Everything that takes more than a character to be found.
-#include "nixie/configs/parse/lines.h"
+#include "nixie/configs/parse/syntax/lines.h"
 
 namespace nixie {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "nixie/configs/parse/mistake.h"
+#include "nixie/configs/parse/syntax/mistake.h"
 
 namespace nixie {
 

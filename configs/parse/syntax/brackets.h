@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "nixie/configs/parse/lines.h"
+#include "nixie/configs/parse/syntax/lines.h"
 
 namespace nixie {
 

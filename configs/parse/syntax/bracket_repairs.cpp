@@ -1,7 +1,7 @@
 // A bracket is missing where one that closes it fits, or too many where the text can be read without it.
 #include <fmt/format.h>
 
-#include "nixie/configs/parse/repair.h"
+#include "nixie/configs/parse/syntax/repair.h"
 
 namespace nixie {
 namespace {

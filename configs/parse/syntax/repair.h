@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "nixie/configs/parse/brackets.h"
-#include "nixie/configs/parse/lines.h"
+#include "nixie/configs/parse/syntax/brackets.h"
+#include "nixie/configs/parse/syntax/lines.h"
 
 namespace nixie {
 

@@ -1,9 +1,9 @@
 // Tries the repairs of the failing line first and of those above it last.
-#include "nixie/configs/parse/diagnosis.h"
+#include "nixie/configs/parse/syntax/diagnosis.h"
 
 #include <fmt/format.h>
 
-#include "nixie/configs/parse/repair.h"
+#include "nixie/configs/parse/syntax/repair.h"
 
 namespace nixie {
 namespace {

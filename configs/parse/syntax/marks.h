@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nixie/configs/parse/mistake.h"
+#include "nixie/configs/parse/syntax/mistake.h"
 #include "nixie/configs/parse/yaml.h"
 
 namespace nixie {

@@ -1,5 +1,5 @@
 // One pass over the characters. A bracket counts where a value may begin, or within others.
-#include "nixie/configs/parse/brackets.h"
+#include "nixie/configs/parse/syntax/brackets.h"
 
 namespace nixie {
 
