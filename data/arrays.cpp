@@ -197,8 +197,8 @@ ReadHalf hold_out(const Arrays& options, ReadHalf& half) {
   return held;
 }
 
-/// One name for each class that a half holds; none where targets are numbers. Tells the halves which labels of masks
-/// are no class, and which stands apart.
+/// One name for each class that a half holds; none where targets are numbers. Passes on to the halves which labels of
+/// masks are no class, and the one far above the others.
 std::vector<std::string> name_classes(std::span<ReadHalf* const> halves) {
   std::int32_t classes = 0;
   MaskLabels masks;
@@ -259,8 +259,8 @@ HalfSources half_files(const fs::path& path) {
   return {{path}};
 }
 
-/// The arrays of both halves; the second has no names where samples are held out. Throws where images or targets are
-/// missing.
+/// The arrays of both halves; the second has no names where samples are held out. Throws without
+/// images or targets.
 struct BothHalves {
   HalfArrays train, test;
 };
@@ -279,7 +279,7 @@ BothHalves find_arrays(const ArraySource& train, const ArraySource& test) {
   return halves;
 }
 
-/// What stands beside the files that are read, and in them beside the arrays that are.
+/// Files beside those that are read, and arrays beside those that are.
 std::vector<std::string> notes_of_others(const fs::path& path, const HalfSources& files, const BothHalves& halves) {
   const auto text_of = [](const ArrayPair& pair) {
     return pair.images.empty() ? "" : pair.images + " and " + pair.targets;

@@ -64,7 +64,7 @@ class Dataset {
   virtual std::vector<std::int32_t> labels() const { return {}; }
   /// Labels of targets that are no class (MaskLabels), where there are any: the loss must ignore them.
   virtual std::vector<std::int32_t> labels_without_class() const { return {}; }
-  /// Of a class in masks that stands apart from the others, as one by mistake does: apart_text; "" where none does.
+  /// The warning (apart_text) about a class in masks far above the others, as one by mistake is; "" without one.
   virtual std::string class_apart() const { return {}; }
   /// Where a sample's target is or, where it has no place of its own, the sample, for messages: `masks/7.png`,
   /// `data.csv:13`, `data.npz: labels[12]`; "" if it is not known.
@@ -86,8 +86,7 @@ class Dataset {
 /// Reads the targets of a dataset's samples and checks them: the one door by which they come in.
 class TargetReader {
  public:
-  /// Throws a usage Error where targets are neither classes with names nor numbers. `numbers`: those that the loss
-  /// takes.
+  /// Throws a usage Error where targets are neither classes with names nor numbers. `numbers`: the loss takes so many.
   explicit TargetReader(const Dataset& dataset, const Range& numbers = {});
   const SampleTarget& target() const { return target_; }
   /// Writes the sample's target: `label`, which `load` returned for this key, if it is a class. Throws Fault::data,

@@ -15,7 +15,7 @@ namespace nixie {
 /// XXH3 of everything added, in order; what was added before is the seed of what comes next.
 class Fingerprint {
  public:
-  /// Never 0, which stands for a dataset that tells none.
+  /// Never 0, the fingerprint of a dataset that has none.
   std::uint64_t value() const { return value_ == 0 ? 1 : value_; }
 
   void add(const void* bytes, std::size_t size);

@@ -157,7 +157,7 @@ class FolderImages : public ByteDataset {
  private:
   bool has_masks() const { return !source_.masks.empty(); }
 
-  /// What is cut out of a picture of this size; its pixels are not looked at.
+  /// The crop of a picture of this size, without a look at its pixels.
   Window window_of(const Image& image, const AugmentKey& key, Draws& draws) const {
     Window window = centre_window(image, options_.resize, options_.crop, options_.crop);
     if (!key.training) return window;
@@ -229,7 +229,7 @@ FolderScan checked_scan(const HalfSource& part, const ImageFolder& options, std:
   return scan;
 }
 
-/// What stands beside the folders or files that are used; beside a table, whose pictures are there too, other tables.
+/// Folders or files beside those that are used; beside a table, whose pictures are there too, other tables.
 void note_others(const fs::path& root, const HalfSources& parts, std::vector<std::string>& notes) {
   if (parts.train.front() == root) return;
   const bool is_table = is_table_name(parts.train.front());

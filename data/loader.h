@@ -57,8 +57,7 @@ struct LoaderPosition {
 
 /// Training: every epoch is a new permutation of the dataset, augmented, without the last partial batch.
 /// Evaluation: the dataset's own order, no augmentation, the last batch padded with repeats of weight 0.
-/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Use it from one
-/// thread.
+/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Not thread-safe.
 class Loader {
  public:
   /// Throws Fault::data if the dataset is empty, or a training set smaller than one batch. Size, shape, target and

@@ -1,6 +1,5 @@
-// Normalization: the formula from image bytes to a model's input, for the host and for graphs.
-// Batch::pixels (data/loader.h) applies it; on CUDA it fuses into the kernels that read the bytes
-// (backends/cuda/rewrite/fold_byte_images.cpp).
+// Normalization: the formula from image bytes to a model's input, for the host and for graphs. Batch::pixels
+// (data/loader.h) applies it; on CUDA fold_byte_images.cpp fuses it into the kernels that read the bytes.
 #pragma once
 
 #include <cstdint>

@@ -83,8 +83,8 @@ void StoredSamples<Base, T>::load_target(std::int64_t index, const AugmentKey& k
   copy_target(content_.targets, transform_, index, key, target);
 }
 
-// Of the samples that are used: `limit` leaves the rest out. Of images in a file some samples only, spread over it: all
-// would take as long as an epoch.
+// Reads the samples in use, which `limit` bounds. Images in a file are sampled, spread over it: all of them would take
+// as long as an epoch.
 template <class Base, class T>
 std::uint64_t StoredSamples<Base, T>::computed_fingerprint() const {
   constexpr std::int64_t kMostRead = 1024;

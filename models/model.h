@@ -44,8 +44,7 @@ std::string field_text(const AnyModel& model);
 class Model {
  public:
   /// Makes the parameters for inputs [N, ...]; the batch size of a call may differ from N. Initial values are drawn
-  /// from the seed when they are first needed and stored as `floating`. Throws if the shape does not match, naming the
-  /// layer.
+  /// from the seed when they are first needed and stored as `floating`. An error about a shape names the layer.
   Model(const AnyModel& net, const Shape& input, std::uint64_t seed = 0,
         Dtype floating = parameter_dtype(default_precision()));
   Model(const Model&) = default;  // no move, so that a Model always has its net

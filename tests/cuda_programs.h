@@ -19,7 +19,7 @@
 
 namespace nixie {
 
-/// What a program does whatever the sizes: its template and tile, and its text with # for numbers. Digits of names
+/// The form of a program of any sizes: its template and tile, and its text with # for numbers. Digits of names
 /// stay, and a macro's 0, which turns something off.
 inline std::string form_of(const cuda::KernelCode& code) {
   std::string form = code.variant + "\n";
@@ -46,7 +46,7 @@ inline std::string form_of(const cuda::KernelCode& code) {
 /// Distinct programs.
 class CudaPrograms {
  public:
-  /// Programs of one form may stand for each other. `spilled_bytes`: how many of its registers may be in memory.
+  /// One program of a form may represent the others. `spilled_bytes`: how many of its registers may be in memory.
   void add(const cuda::KernelCode& code, const std::string& form, const std::string& label, int spilled_bytes = 0) {
     programs_.emplace(code.source, Program{form, label, spilled_bytes});
   }

@@ -1,4 +1,4 @@
-// What tests ask of errors: the fault, that they are one line, and what it says.
+// Questions of tests to errors: the fault, the text, and whether it is one line.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const fs::path kRoot = NIXIE_SOURCE_DIR;
 
-// What the files of a folder may include besides their own folder.
+// The folders that the files of a folder may include besides their own.
 const std::map<std::string, std::set<std::string>> kAllowed = {
     {"core", {}},
     {"backends", {"core"}},
@@ -29,7 +29,7 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
     {"tests", {"apps", "configs", "models", "layers", "optimizers", "data", "backends", "core"}},
 };
 
-// The rooms of a folder from the ground up: each may include what stands before it, and itself. The last is the folder.
+// The rooms of a folder from the ground up: each may include those before it, and itself. The last is the folder.
 const std::map<std::string, std::vector<std::string>> kRooms = {
     {"core", {"core/base", "core/graph", "core/ops", "core/state", "core/passes", "core/files", "core"}},
     {"backends/cuda",

@@ -54,7 +54,7 @@ std::set<std::string> anchors_of(const fs::path& page) {
   return anchors;
 }
 
-/// What is wrong with the target of a link on a page; "" where it resolves.
+/// The fault of a link's target on a page; "" where it resolves.
 std::string fault_of(const fs::path& page, const std::string& target) {
   if (target.starts_with("http")) return "";
   const std::size_t hash = target.find('#');

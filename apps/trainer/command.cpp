@@ -19,6 +19,7 @@
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
+#include "nixie/configs/parse/words/tables.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/open_to_read.h"
@@ -32,7 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRuns = "runs";
 
-/// What to add to `trainer --resume`: the run that was saved last, if there is one.
+/// The advice to a bare `trainer --resume`: the run that was saved last, if there is one.
 std::string resume_advice() {
   const auto newest = newest_checkpoint(kRuns);
   if (!newest) return "add a checkpoint, a run's folder or --config FILE";
@@ -77,7 +78,7 @@ TrainConfig own_config(
   return as_saved(run.config(), checkpoints, assignments, note);
 }
 
-/// What to run: the file's configuration or, where a run is resumed, that run's own; with what --set changes.
+/// The configuration of the run: the file's or, where a run is resumed, that run's own; with the changes of --set.
 TrainConfig chosen_config(const Command& command, const std::optional<Resumed>& run) {
   if (run) check_run_files(run->folder);
   const bool has_own = run && fs::exists(run->config().status());
@@ -164,8 +165,7 @@ std::string resume_text(const Command& command, const fs::path& folder) {
   return fmt::format("{} --run {} --resume", shell_word(program.string()), shell_word(absolute_path(folder).string()));
 }
 
-/// Whether what the configurations ask for and the data do not go together; where data cannot be read, throws what says
-/// why.
+/// Whether the configurations and the data do not go together; throws where data cannot be read.
 bool fits_no_longer(const TrainConfig& own, const std::string& line) try {
   Trainer(own, {.reads_init_from = false});
   return false;
@@ -242,46 +242,19 @@ bool run_command(const Command& given) {
 
 namespace {
 
-/// Other programs' commands.
-constexpr std::pair<const char*, const char*> kOtherCommands[] = {
-    {"fit", "train"},         {"finetune", "train"},    {"test", "eval"},         {"validate", "eval"},
-    {"val", "eval"},          {"infer", "predict"},     {"info", "doctor"},       {"inference", "predict"},
-    {"classify", "predict"},  {"lr_find", "find-rate"}, {"lr-find", "find-rate"}, {"lrfind", "find-rate"},
-    {"find-lr", "find-rate"}, {"find_lr", "find-rate"}, {"resume", "--resume"},   {"continue", "--resume"}};
-
-/// Commands of other programs that have none here, and what does their work.
-constexpr std::pair<const char*, const char*> kNoCommands[] = {
-    {"serve",
-     "there is no server; `trainer predict --csv` takes folders, and a program in C++ predicts with Predictor "
-     "(docs/cpp.md)"},
-    {"tune",
-     "nothing searches for settings; train with several by --set in a loop of the shell, and set the runs beside "
-     "each other by `trainer compare`"},
-    {"quantize", "there are no integer weights; `trainer export net.onnx` writes what other programs quantize"},
-    {"show",
-     "of data it is `trainer data show SOURCE`, of a net `trainer summary --config FILE`, of a checkpoint "
-     "`trainer checkpoint inspect FILE`"}};
-constexpr std::pair<const char*, const char*> kLikeThem[] = {
-    {"deploy", "serve"},  {"server", "serve"}, {"sweep", "tune"},        {"search", "tune"},
-    {"optimize", "tune"}, {"hparams", "tune"}, {"quantise", "quantize"}, {"compress", "quantize"},
-    {"inspect", "show"},  {"view", "show"},    {"plot", "show"}};
-
-/// `; there is no server; ...` for `serve`; "" for a word that is no such command.
-std::string absent_command(const std::string& word) {
-  const auto alike = std::ranges::find(kLikeThem, word, [](const auto& row) { return row.first; });
-  const std::string named = alike == std::end(kLikeThem) ? word : alike->second;
-  const auto found = std::ranges::find(kNoCommands, named, [](const auto& row) { return row.first; });
-  return found == std::end(kNoCommands) ? "" : std::string("; ") + found->second;
-}
-
-/// ``; the command is `trainer train` `` for `fit`, `; write trainer --resume runs/a` for `resume` before `runs/a`.
-std::string other_command(const std::string& word, const std::string& next) {
+/// ``; the command is `trainer train` `` for `fit`, `; write trainer --resume runs/a` for `resume` before `runs/a`,
+/// `; there is no server; ...` for `serve`; "" for a word that is no command anywhere.
+std::string other_command(const std::string& word, const std::string& next, bool may_be_absent) {
+  OtherWord meant{.word = word, .here = word, .text = {}};
   const auto names = command_names();
-  const auto named = std::ranges::find(kOtherCommands, word, [](const auto& row) { return row.first; });
-  if (named == std::end(kOtherCommands) && std::ranges::find(names, word) == names.end()) return {};
-  const std::string here = named == std::end(kOtherCommands) ? word : named->second;
-  return here.starts_with("--") ? fmt::format("; write trainer {} {}", here, shell_word(next))
-                                : fmt::format("; the command is `trainer {}`", here);
+  const auto row = std::ranges::find(other_commands(), word, &OtherWord::word);
+  if (row != other_commands().end())
+    meant = *row;
+  else if (std::ranges::find(names, word) == names.end())
+    return {};
+  if (meant.here == "*") return may_be_absent ? "; " + meant.text : "";
+  return meant.here.starts_with("--") ? fmt::format("; write trainer {} {}", meant.here, shell_word(next))
+                                      : fmt::format("; the command is `trainer {}`", meant.here);
 }
 
 }  // namespace
@@ -289,13 +262,12 @@ std::string other_command(const std::string& word, const std::string& next) {
 std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (!argument.starts_with("--") || app.get_option_no_throw(argument)) continue;
-    if (const std::string command = other_command(argument.substr(2), "RUN"); !command.empty()) return command;
+    if (const std::string command = other_command(argument.substr(2), "RUN", false); !command.empty()) return command;
   }
   if (arguments.empty() || arguments[0].starts_with("-")) return {};
   const std::string& word = arguments[0];
-  const std::string command = other_command(word, arguments.size() > 1 ? arguments[1] : "RUN");
+  const std::string command = other_command(word, arguments.size() > 1 ? arguments[1] : "RUN", true);
   if (!command.empty()) return command;
-  if (const std::string absent = absent_command(word); !absent.empty()) return absent;
   if (word == "launch" || word == "torchrun") return kOneDevice;
   const std::string near = did_you_mean(word, command_names());
   std::error_code ignored;

@@ -26,7 +26,7 @@ struct Command {
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
 bool run_command(const Command& command);
 
-/// What to write in place of a word that is no command, or of an option that is one: `; the command is `trainer eval``
+/// The advice about a word that is no command, or an option that is one: `; the command is `trainer eval``
 /// for `--eval`, the nearest command, or the option for a file alone; "" where nothing is known.
 std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments);
 

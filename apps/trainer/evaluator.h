@@ -10,7 +10,7 @@
 
 namespace nixie {
 
-/// What the model says about a sample.
+/// The class of a sample and the model's prediction.
 struct Prediction {
   std::int32_t label = 0, predicted = 0;
   float score = 0;  ///< of the predicted class
@@ -28,7 +28,7 @@ struct Evaluation {
   double accuracy = 0;  ///< NaN where there is none
   std::int64_t samples = 0;
   std::vector<std::pair<std::string, double>> metrics = {};  ///< the further ones by name
-  /// Of every sample, in the dataset's order; none where a sample has no single class.
+  /// Predictions of all samples, in the dataset's order; none where a sample has no single class.
   std::vector<Prediction> predictions = {};
   std::vector<Example> worst = {};  ///< of the other samples those with the largest errors, largest first
   NonFinite non_finite = {};        ///< where the loss is not finite: what first is so
@@ -48,7 +48,7 @@ std::string to_string(const Evaluation& evaluation, const std::string& split = "
 
 class Evaluator {
  public:
-  /// Of the configuration it takes loss, target, metrics and precision. `part` says in messages what of the data it is.
+  /// It takes loss, target, metrics and precision from the configuration. `part` names this part of the data.
   Evaluator(Backend& backend, const Model& model, const TrainConfig& config, std::shared_ptr<const Dataset> dataset,
             const LoaderOptions& options, std::string part);
 

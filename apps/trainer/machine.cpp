@@ -1,4 +1,4 @@
-// Names what the compiler was told about the processor.
+// Names the processor that the compiler compiled for.
 #include "nixie/apps/trainer/machine.h"
 
 #include <thread>

@@ -12,8 +12,8 @@ class Mixing {
   Mixing(const MixingOptions& options, std::uint64_t seed);
 
   bool is_on() const { return options_.mixup > 0 || options_.cutmix > 0; }
-  /// What a step of images [H, W] reads, f32 [6]: the first image's weight outside the box, the box (top, bottom, left,
-  /// right), and the first label's share.
+  /// The numbers that a step of images [H, W] reads, f32 [6]: the first image's weight outside the box, the box (top,
+  /// bottom, left, right), and the first label's share.
   Array draw(std::int64_t step, std::int64_t height, std::int64_t width) const;
   /// Images [N, C, H, W] with their partners mixed in.
   static Tensor images(const Tensor& images, const Tensor& drawn);

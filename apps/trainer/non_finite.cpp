@@ -68,7 +68,7 @@ NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Ba
     return found;
   }
   return {};
-} catch (const Error& error) {  // what is sought is worth less than the message it stands in
+} catch (const Error& error) {  // the search is worth less than the message that it is for
   return {.failure = error.what()};
 }
 

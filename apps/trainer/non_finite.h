@@ -14,7 +14,7 @@ struct NonFinite {
 
   /// `the output of 1 (embedding) for sample 11 of the test half`; "" where it is not known.
   std::string where = {};
-  /// What to do where samples are the cause; "" where they are not known to be.
+  /// The advice where samples are the cause; "" where they are not known to be.
   std::string remedy = {};
 
   /// Why it is not known, where the search itself failed; else "".

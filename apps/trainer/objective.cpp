@@ -23,7 +23,7 @@ struct LabelAccuracy {
   double value(const std::vector<double>& sums) const { return sums[1] > 0 ? sums[0] / sums[1] : 0; }
 };
 
-/// What is to be said of the largest class where it stands apart from the others; else "".
+/// The warning about a largest class far above the others; else "".
 std::string class_apart(const Splits& data) {
   if (data.train->target().is_dense()) return data.train->class_apart();
   const std::int64_t largest = data.train->classes() - 1;

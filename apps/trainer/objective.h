@@ -24,12 +24,12 @@ class Objective {
   bool names_classes() const { return !is_input_ && target_.is_class(); }
   /// Whether every pixel of a sample has a class, which the net names.
   bool names_pixels() const { return !is_input_ && target_.is_dense(); }
-  /// What the loss and the metrics take: the batch's targets, or its pixels [N, C, H, W] (an autoencoder); numbers come
+  /// The targets of loss and metrics: the batch's own, or its pixels [N, C, H, W] (an autoencoder); numbers come
   /// in the output's shape where they have as many elements.
   Tensor target(const Tensor& output, const Tensor& pixels, const Tensor& labels) const;
   /// The metrics' weights: those of the samples (or none), but 0 for targets that the loss ignores.
   Tensor weights(const Tensor& target, const Tensor& of_samples = {}) const;
-  /// What the loss divides by, target by target: these weights, times those of the targets' classes. A sum of losses
+  /// The divisor of the loss, target by target: these weights, times those of the targets' classes. A sum of losses
   /// counts targets alike.
   Tensor loss_weights(const Tensor& target, const Tensor& of_samples = {}) const;
   /// The share that is right: of samples or pixels where targets are classes, of labels where they are numbers that the
@@ -45,7 +45,7 @@ class Objective {
   /// The same for the model's auxiliary outputs, whose losses ignore the same label as the run's.
   void check_auxiliary(const Model& model, const Splits& data) const;
   /// A warning where no training label counts, all that do are of one class, which any net learns at once, or the
-  /// largest label stands apart from the others; "" elsewhere.
+  /// largest label is far above the others; "" elsewhere.
   std::string label_warning(const Splits& data) const;
 
  private:

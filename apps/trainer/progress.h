@@ -60,7 +60,7 @@ class Progress {
   std::FILE* out_;
   bool is_terminal_;
   RunLog log_;
-  bool is_drawn_ = false;  // an unfinished line stands on the terminal
+  bool is_drawn_ = false;  // an unfinished line is on the terminal
   Clock::time_point started_ = {}, drawn_ = {}, paused_ = {}, asked_ = {};
   Clock::duration pauses_ = {}, waits_ = {};
   std::int64_t first_step_ = 0, step_ = 0, total_ = 0, steps_per_epoch_ = 1, batch_ = 0;

@@ -16,7 +16,7 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
 /// Throws a usage Error where checkpoints cannot hold the run's texts; else the first one would end the run.
 void check_texts(const TrainConfig& config, const Dataset& data);
 
-/// What a checkpoint is resumed by.
+/// The parts of a run that a checkpoint restores.
 struct SnapshotTarget {
   const TrainConfig& config;
   const Model& model;
@@ -25,12 +25,11 @@ struct SnapshotTarget {
   std::int64_t steps_per_epoch;
   /// The parts of the configuration (`model`, `data`, `optimizer`) that may differ from the checkpoint's.
   std::vector<std::string> changes;
-  /// Is told what differs.
+  /// Receives each difference.
   std::function<void(const std::string&)> note;
 };
 
-/// The configuration that a checkpoint holds, whose mistakes are the file's, as a tree and read. Throws
-/// Fault::checkpoint.
+/// The configuration that a checkpoint holds, as a tree and read; its mistakes are the file's: Fault::checkpoint.
 Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file);
 TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file);
 
@@ -38,9 +37,9 @@ TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::pa
 /// change names it.
 bool is_kept_key(const std::string& key);
 
-/// The configuration `file` of a run's folder with `assignments`, where what a resumed run keeps is that of the first
-/// of the checkpoints that can be read: the run may have been killed between writing the file and the checkpoint.
-/// `note` is told of such differences.
+/// The configuration `file` of a run's folder with `assignments`, where the parts that a resumed run keeps are
+/// those of the first checkpoint that can be read: the run may have been killed between writing the file and the
+/// checkpoint. `note` receives such differences.
 TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkpoints,
                      const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note);
 
@@ -68,7 +67,7 @@ struct LoadedFile {
   FilePlace file;
   Checkpoint checkpoint;
 };
-/// Loads the first of these files that is there and valid; `note` is told about the damaged ones. Nothing where none
+/// Loads the first of these files that is there and valid; `note` receives the damaged ones. Nothing where none
 /// is there; throws Fault::checkpoint where all that are there are damaged.
 std::optional<LoadedFile> load_first(const std::vector<FilePlace>& files, const SnapshotTarget& target);
 

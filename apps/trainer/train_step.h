@@ -12,7 +12,7 @@
 
 namespace nixie {
 
-/// What the device has added up since the last log row.
+/// The sums on the device since the last log row.
 struct StepSums {
   double loss = 0, accuracy = 0;
   std::int64_t skipped = 0;           ///< steps that changed nothing

@@ -1,4 +1,4 @@
-// What a checkpoint says about its model, put together again.
+// Puts a model together from its checkpoint.
 #include "nixie/apps/trainer/trained_model.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Preparation preparation_of(const Checkpoint& checkpoint, const std::filesystem::
           .upright = checkpoint.upright};
 }
 
-/// What the options of the run's data say of files to predict.
+/// The preparation of files to predict, from the options of the run's data.
 void add_options(const TrainConfig& config, Preparation& preparation) {
   const Tree data = parse_yaml(config.data.text(), "data");
   const Tree& options = data.entries.front().value;

@@ -20,7 +20,7 @@ namespace nixie {
 class GradientProbe;
 class Trainer;
 
-/// Hooks of a run, called from the thread that trains. What one throws ends the run.
+/// Hooks of a run, called from the thread that trains. An exception of one ends the run.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -44,8 +44,7 @@ struct TrainerOptions {
 
 class Trainer {
  public:
-  /// Opens the data and builds the model. Writes nothing yet. Throws where the configuration, data and model do not
-  /// fit.
+  /// Opens the data and builds the model. Writes nothing yet. Throws where configuration, data and model do not fit.
   explicit Trainer(const TrainConfig& config, const TrainerOptions& options = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
@@ -54,8 +53,7 @@ class Trainer {
   /// An existing folder for the run's files, in place of TrainerOptions::run. Throws where another trainer holds it.
   void use_folder(const Folder& run);
   /// Goes on where a checkpoint was written. `changes` are the parts of the configuration (`model`, `data`,
-  /// `optimizer`) that may differ from the checkpoint's. Throws Fault::checkpoint, a usage Error for another
-  /// difference.
+  /// `optimizer`) that may differ from the checkpoint's; others are a usage Error. Throws Fault::checkpoint.
   void resume(const FilePlace& file, const std::vector<std::string>& changes = {});
   /// The same with the run folder's last.h5, or best.h5 where that is damaged. A run that was never saved begins again.
   void resume_last(const std::vector<std::string>& changes = {});
@@ -80,8 +78,8 @@ class Trainer {
   /// Over the whole test half. Throws a usage Error where there is none.
   Evaluation evaluate();
 
-  /// What a training step computes, simplified; and how the backend would run it. Nothing is run. Of a step over
-  /// several batches the part that updates.
+  /// The simplified graph of a training step, and the plan by which the backend would run it. Nothing is run. A step
+  /// over several batches gives the part that updates.
   const Graph& graph() { return train_step_.graph(); }
   const Plan& plan() { return train_step_.plan(); }
 
@@ -99,7 +97,7 @@ class Trainer {
   std::int64_t step() const { return state_.step; }
   std::int64_t total_steps() const { return total_steps_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Of the last call of `train`: the time in which it waited for batches.
+  /// The time in which the last call of `train` waited for batches.
   double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
@@ -137,7 +135,7 @@ class Trainer {
   void go_on_from(LoadedFile loaded, const SnapshotTarget& target);
   /// Tells where the run's best checkpoint is missing, damaged or of another model.
   void check_best();
-  /// What going on from an earlier checkpoint changes in the folder besides the record.
+  /// The changes to the folder, besides the record, of going on from an earlier checkpoint.
   Replacements going_back() const;
   void keep_last();
   /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
@@ -149,7 +147,7 @@ class Trainer {
   bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
   /// The next batch of the step that follows those that are done.
   const Batch& next_batch();
-  /// What reads data between two steps, or between the batches of one: if it fails, the steps that are done are saved.
+  /// Calls a reader of data between two steps, or between the batches of one: if it fails, the steps done are saved.
   template <class Read>
   decltype(auto) or_save(const Read& read) {
     try {
@@ -216,7 +214,7 @@ class Trainer {
   void write_report();
   /// Those that the run's folder may hold.
   std::vector<FilePlace> checkpoints() const;
-  /// Of a file of the run.
+  /// The path of a file of the run.
   FilePlace place(const std::string& file) const { return {lock_->folder(), file}; }
   bool writes() const { return !options_.run.empty(); }
 
@@ -258,7 +256,7 @@ class Trainer {
   std::unique_ptr<std::byte[]> room_for_save_;
   std::string layer_times_;  // for the report, where it is asked for
   std::unique_ptr<GradientProbe> probe_;
-  Saver saver_;  // last: it writes what stands above until it is destroyed
+  Saver saver_;  // last: it writes the members above until it is destroyed
 };
 
 }  // namespace nixie

@@ -1,5 +1,4 @@
-// The files of a Trainer besides its log: first weights, checkpoints, which are written in the background, and the
-// report.
+// The files of a Trainer besides its log: first weights, the report, and checkpoints, written in the background.
 #include <algorithm>
 #include <cmath>
 

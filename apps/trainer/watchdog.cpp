@@ -1,4 +1,4 @@
-// What threads wait for comes from /proc/self/task.
+// The places where threads wait come from /proc/self/task.
 #include "nixie/apps/trainer/watchdog.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string line_in(const std::filesystem::path& file) {
   return one_line(line);
 }
 
-/// `R`, `S`, ...: the word behind the name, which stands in brackets and may hold anything.
+/// `R`, `S`, ...: the word behind the name, which is in brackets and may hold anything.
 std::string state_of(const std::string& stat) {
   const std::size_t end = stat.rfind(')');
   const char letter = end == std::string::npos || end + 2 >= stat.size() ? '?' : stat[end + 2];

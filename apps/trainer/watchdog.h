@@ -22,7 +22,7 @@ class Watchdog {
   /// What `tell` throws the next `mark` throws.
   explicit Watchdog(std::function<void(const std::string&)> tell, Clock::duration least = std::chrono::seconds(30));
 
-  /// What the run does now; it shows in the text.
+  /// Sets the work of the run that the text names.
   void enter(const char* activity);
   /// A step, or a batch of an evaluation, is done.
   void mark();

@@ -1,11 +1,10 @@
-// From YAML to TrainConfig and back. What a key means stands beside its field: config.h for those at the top, fields()
+// From YAML to TrainConfig and back. The meaning of a key is beside its field: config.h for those at the top, fields()
 // of layers/*.h, data/*.h and optimizers/*.h for the others.
 #include "nixie/configs/parse/config.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "nixie/configs/parse/words/other_words.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/optimizers/loss_scale.h"
 
@@ -44,8 +43,7 @@ std::vector<std::string> keys_of() {
   return keys;
 }
 
-/// `schedule.cosine.rate` for `lr` where the schedule is cosine; "" where the tree's part, or its default, has no such
-/// key.
+/// `schedule.cosine.rate` for `lr` where the schedule is cosine; "" where that part, or its default, has no such key.
 template <class List>
 std::string place_in_part(const Tree& tree, const char* part, const std::string& otherwise, const std::string& word) {
   const Tree* chosen = tree.find(part);
@@ -69,7 +67,7 @@ std::string place_in_use(const Tree& tree, const std::string& word) {
   return {};
 }
 
-/// Takes out the keys that are none of the file's, but of a part that it chooses, and adds where they are to stand.
+/// Takes out the keys that are none of the file's, but of a part that it chooses, and adds their places.
 Tree without_misplaced(const Tree& tree, Problems& problems) {
   const std::vector<std::string> keys = keys_of<TrainConfig>();
   Tree rest = tree;
@@ -219,7 +217,7 @@ TrainConfig read_config(const Tree& tree) {
 
 namespace {
 
-/// Where the folder configs is that was installed with the program, or stands with its sources.
+/// The folder configs that was installed with the program, or is beside its sources.
 std::vector<std::filesystem::path> config_places(const std::filesystem::path& program) {
   const std::filesystem::path prefix = program.parent_path().parent_path(), build = prefix.parent_path();
   std::vector<std::filesystem::path> places = {prefix / "share/nixie"};

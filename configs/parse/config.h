@@ -48,7 +48,7 @@ struct TrainConfig {
   std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
   std::int64_t accumulate = 1, keep = 0;
   bool noise_scale = false, report_detail = false;
-  Places places = {};  ///< no field: where the values stand in the file
+  Places places = {};  ///< no field: places of the values in the file
 
   static constexpr const char* name = "config";
   static constexpr auto fields() {
@@ -117,15 +117,14 @@ struct TrainConfig {
         field("keep", &C::keep, "keep checkpoints of the last n evaluations as step-N.h5, 0 = none", {0, 1e6}));
   }
 
-  /// Where a key that is none of the file's stands below its keys: `data.image_folder` for `holdout`.
+  /// The paths below which a key may be that is none at the top: `data.image_folder` for `holdout`.
   static std::vector<std::string> places_of(const std::string& key);
   PrecisionPolicy policy() const { return precision_named(precision); }
   /// The steps of the whole run from the steps of an epoch.
   std::int64_t total_steps(std::int64_t steps_per_epoch) const;
 };
 
-/// The configuration's model for inputs [N, C, H, W]. An error names the line of the file where a layer that does not
-/// fit stands.
+/// The configuration's model for inputs [N, C, H, W]. An error names the line of the layer that does not fit.
 Model built_model(const TrainConfig& config, const Shape& input);
 /// The same net for the moving averages of its weights: parameters are f32 also under fp16_pure and bf16_pure, since
 /// halves round most of an average's small steps away.
@@ -133,12 +132,11 @@ Model averaged_model(const TrainConfig& config, const Shape& input);
 /// Reads a whole configuration. Throws a usage Error with every problem of the tree.
 TrainConfig read_config(const Tree& tree);
 /// Where a configuration is: a relative path that does not exist is looked for among the files that were installed with
-/// the program (`share/nixie`) or stand with the sources that it was built from. What is found nowhere is given back.
+/// the program (`share/nixie`) or are with the sources that it was built from. Returns a path that is found nowhere.
 std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program);
 /// The names of the configurations that came with the program: `configs/photos.yaml` ...
 std::vector<std::string> shipped_configs(const std::filesystem::path& program);
-/// The end of the message that there is no such configuration: the near name of one that is shipped or stands beside
-/// it.
+/// The end of the message that there is no such configuration: the near name of one that is shipped or beside it.
 std::string config_advice(const std::filesystem::path& file, const std::filesystem::path& program);
 /// Reads a file, `configs/NAME.yaml` also from another folder (found_config), with `--set` assignments (key.path=value)
 /// applied in order.
@@ -146,7 +144,7 @@ TrainConfig load_config(const FilePlace& file, const std::vector<std::string>& a
 /// Reads a text like a file of this name.
 TrainConfig parse_config(const std::string& text, const std::string& name,
                          const std::vector<std::string>& assignments = {});
-/// The configuration with assignments that `why` stands for, a flag such as --data. Its file's places stay.
+/// The configuration with the assignments of a flag such as --data, which `why` names. Its file's places stay.
 TrainConfig with_assignments(const TrainConfig& config, const std::string& why,
                              const std::vector<std::string>& assignments);
 /// The configuration as YAML with every field; reading it gives an equal configuration.

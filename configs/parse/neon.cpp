@@ -1,4 +1,4 @@
-// What neon's program (bin/neon) reads of a file, and how: layers and training are in the folder neon.
+// Converts the keys that neon's program (bin/neon) reads: layers and training are in the folder neon.
 #include "nixie/configs/parse/neon.h"
 
 #include <algorithm>
@@ -21,16 +21,15 @@ class Converter {
     const Tree* layers = source_.find(root_, "layers");
     if (!layers || !layers->is_list()) refuse(root_, "has no list of layers; is it a configuration of neon?");
     const Tree data = data_tree();
-    NeonLayers converted(source_, data.find("mnist") ? 1 : 3);
-    for (const Tree& layer : layers->items) converted.add(layer);
+    std::vector<ConvertedLayer> converted = layers_of_neon(source_, *layers, data.find("mnist") ? 1 : 3);
     const Tree loss = loss_tree(converted);
-    converted.finish();
+    if (!converted.empty()) add_flatten(converted, *converted.back().from);  // neon has rows at the end
     const int epochs = source_.integer(root_, "epochs", 1);
     std::vector<Tree> model;
-    for (const ConvertedLayer& layer : converted.layers()) model.push_back(layer.tree());
+    for (const ConvertedLayer& layer : converted) model.push_back(layer.tree());
     Fields fields = {field_of("model", list_tree(layers->place, std::move(model))), field_of("data", data),
                      field_of("loss", loss)};
-    for (Tree::Entry& field : training_of_neon(source_, converted.layers(), epochs)) fields.push_back(std::move(field));
+    for (Tree::Entry& field : training_of_neon(source_, converted, epochs)) fields.push_back(std::move(field));
     fields.push_back(field_of("epochs", source_.number_tree(root_, "epochs", epochs)));
     if (is_on_cpu()) fields.push_back(field_of("backend", scalar_tree(root_.place, "cpu")));
     source_.check_taken();
@@ -47,7 +46,7 @@ class Converter {
   }
 
   /// A name or `{type: X, config: {...}}`, also within `costfunc` of a GeneralizedCost.
-  Tree loss_tree(NeonLayers& layers) {
+  Tree loss_tree(std::vector<ConvertedLayer>& layers) {
     const Tree* cost = &source_.need(root_, "cost");
     if (source_.type_of(*cost) == "GeneralizedCost") {
       source_.skip(*cost, {"name"});
@@ -62,10 +61,10 @@ class Converter {
           map_tree(place, {field_of("loss", std::move(tree)), field_of("weight", scalar_tree(place, weight))});
       return choice_tree(place, "loss_sum", {field_of("losses", list_tree(place, {weighted}))});
     };
-    if (type == "CrossEntropyBinary" && !source_.flag(layers.take_last("sigmoid", *cost), "shortcut"))
+    if (type == "CrossEntropyBinary" && !source_.flag(take_last(layers, "sigmoid", *cost), "shortcut"))
       source_.note("the gradient is that of CrossEntropyBinary with shortcut, which neon may not take here");
-    if (type == "CrossEntropyMulti") layers.take_last("softmax", *cost);
-    for (const ConvertedLayer& layer : layers.layers()) {
+    if (type == "CrossEntropyMulti") take_last(layers, "softmax", *cost);
+    for (const ConvertedLayer& layer : layers) {
       if (layer.kind == "sigmoid" && source_.flag(*layer.from, "shortcut"))
         refuse(*layer.from, "shortcut without CrossEntropyBinary behind it has another gradient; take it out");
       if (layer.kind == "softmax")
@@ -78,17 +77,16 @@ class Converter {
       return loss("cross_entropy", unit * source_.number(*cost, "scale", 1));
     }
     if (type == "CrossEntropyBinary")
-      return loss("binary_cross_entropy", layers.outputs(*cost) * source_.number(*cost, "scale", 1));
+      return loss("binary_cross_entropy", outputs_of(layers, *cost) * source_.number(*cost, "scale", 1));
     if (type == "MeanSquared") return loss("mean_squared", 0.5);
-    if (type == "SumSquared") return loss("mean_squared", layers.outputs(*cost) / 2.0);
+    if (type == "SumSquared") return loss("mean_squared", outputs_of(layers, *cost) / 2.0);
     if (type == "SmoothL1Loss") {
       const double sigma = source_.number(*cost, "sigma", 1);
       if (sigma == 0) refuse(*source_.find(*cost, "sigma"), "sigma is 0, expected another number");
-      return loss("smooth_l1", layers.outputs(*cost),
+      return loss("smooth_l1", outputs_of(layers, *cost),
                   {field_of("beta", scalar_tree(cost->place, 1 / (sigma * sigma)))});
     }
-    if (type == "SquareHingeLoss")
-      return loss("squared_hinge", 1, {field_of("margin", source_.number_tree(*cost, "margin", 1))});
+    if (type == "SquareHingeLoss") return loss("squared_hinge", 1, source_.converted("cost", *cost).fields);
     refuse(*cost, fmt::format("cost {} has no counterpart that this converter knows", type));
   }
 
@@ -189,7 +187,7 @@ std::string neon_config(const std::filesystem::path& file) {
   const Tree root = load_yaml(file, RepeatedKeys::last_at_root);
   Converter converter(root);
   const Tree config = converter.convert();
-  read_config(config);  // what is out of range is told at its place in neon's file
+  read_config(config);  // values out of range are reported at their places in neon's file
   std::string text = fmt::format("# {}, converted from neon.\n", one_line(file.filename().string()));
   for (const std::string& note : converter.notes()) text += "# " + one_line(note) + "\n";
   return text + text_of(config);

@@ -30,8 +30,7 @@ void add_layers(const Tree& layers, const std::string& path, std::map<std::strin
   }
 }
 
-/// The path of the last layer with an `out`, inner layers included, that is a number of channels; "" where none has
-/// one.
+/// The path of the last layer, inner ones included, with an `out` that is a number of channels; "" where none has one.
 std::string last_with_out(const Tree& tree, const std::string& path) {
   for (std::size_t i = tree.items.size(); i-- > 0;)
     if (std::string found = last_with_out(tree.items[i], joined(path, std::to_string(i))); !found.empty()) return found;

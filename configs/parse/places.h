@@ -1,4 +1,4 @@
-// Places: where the values of a configuration stand in its file, for rules that are found broken after it was read:
+// The places of a configuration's values in its file, for rules that are found broken after it was read:
 // those among several keys, and those between keys and the data, the model or the step.
 #pragma once
 
@@ -14,9 +14,9 @@ class Places {
   Places() = default;  ///< of a configuration that comes from no file
   explicit Places(const Tree& tree);
 
-  /// Where the value stands that a message is about. Messages begin with its path (`schedule (multistep): ...`,
-  /// `parameter_groups.1: ...`; of the model with a layer's, `1.conv (conv2d): ...`); others are about `key`. Of what
-  /// the file does not hold the nearest value around it, at last the file itself.
+  /// The place of the value that a message is about. Messages begin with its path (`schedule (multistep): ...`,
+  /// `parameter_groups.1: ...`; the model's with a layer's, `1.conv (conv2d): ...`); others are about `key`. A value
+  /// that the file does not hold has the place of the nearest one around it, at last of the file itself.
   Place of(const std::string& message, const std::string& key) const;
 
   /// The key whose value says how many outputs the model has: of a list of layers the last that has an `out`.
@@ -27,8 +27,7 @@ class Places {
   std::map<std::string, Place> keys_, layers_;  // by path
 };
 
-/// What `work` gives. An error of it about the configuration, which has the fault `about`, gets the place, if there is
-/// one.
+/// The result of `work`. Its errors about the configuration, with the fault `about`, get the place, if there is one.
 template <class Work>
 auto at_place(const Place& place, Work&& work, Fault about = Fault::usage) {
   try {

@@ -16,8 +16,8 @@ namespace nixie {
 namespace {
 
 constexpr std::size_t kShown = 60;       // bytes of a value that a message repeats
-constexpr std::size_t kShownWords = 32;  // of those that are known, where there is advice besides
-constexpr std::size_t kShownOwners = 4;  // that a message names
+constexpr std::size_t kShownWords = 32;  // known words that a message with advice lists
+constexpr std::size_t kShownOwners = 4;  // owners that a message names
 
 // On one line, whatever is in it.
 std::string shown(const std::string& text) {
@@ -204,7 +204,7 @@ std::filesystem::path normal_path(const std::filesystem::path& path) {
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
   const std::string text = path.string(), expanded = at_place(place, [&] { return with_home(text); });
   if (expanded != text) return normal_path(absolute_path(expanded));
-  // What comes through a pipe or a descriptor (/dev/stdin) lies in no folder.
+  // A pipe or a descriptor (/dev/stdin) is in no folder.
   const bool is_in_file =
       place.source && place.line > 0 && !place.source->starts_with("/dev/") && !std::filesystem::is_fifo(*place.source);
   const std::filesystem::path folder =

@@ -66,7 +66,6 @@ void add_unknown(const Place& place, const char* what, const std::string& word, 
 void check_number(const Tree& tree, double value, const Range& range, Problems& problems);
 
 // ---- Scalars: numbers are decimal and finite, a bool is true or false, quotes make a string
-// ---------------------------
 
 void read_value(const Tree& tree, bool& value, Problems& problems);
 void read_value(const Tree& tree, int& value, Problems& problems);
@@ -85,7 +84,6 @@ Path resolved_path(const std::filesystem::path& path, const Place& place);
 void read_value(const Tree& tree, PerAxis& value, Problems& problems);
 
 // ---- Templates over the above
-// -----------------------------------------------------------------------------------------
 
 template <class T>
 void read_value(const Tree& tree, std::vector<T>& values, Problems& problems);
@@ -116,7 +114,6 @@ template <class List, class Function>
 bool read_choice(const Tree& tree, Problems& problems, Function&& function);
 
 // ---- Implementation
-// ---------------------------------------------------------------------------------------------------
 
 template <class T>
 void read_value(const Tree& tree, std::vector<T>& values, Problems& problems) {

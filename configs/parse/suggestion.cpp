@@ -1,18 +1,19 @@
-// The tables of other programs' words come before the edit distance.
+// Other programs' words come before the nearest known one, and that before their mistyped words.
 #include "nixie/configs/parse/suggestion.h"
 
 #include <algorithm>
 #include <cctype>
 #include <numeric>
 
-#include "nixie/configs/parse/words/other_words.h"
+#include "nixie/configs/parse/words/tables.h"
 #include "nixie/core/base/print.h"
 
 namespace nixie {
 namespace {
 
-constexpr std::size_t kLongest = 60;       // bytes of a word for which suggestions are sought
-constexpr std::size_t kShortestStart = 4;  // letters that one word must begin with to suggest the other
+constexpr std::size_t kLongest = 60;        // bytes of a word for which suggestions are sought
+constexpr std::size_t kShortestStart = 4;   // letters that one word must begin with to suggest the other
+constexpr std::size_t kLettersPerEdit = 6;  // of another program's word that is mistyped
 
 std::string lower(std::string word) {
   std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -33,22 +34,9 @@ bool holds(const std::vector<std::string>& known, const std::string& word) {
 
 std::string question(const std::string& word) { return fmt::format("; did you mean \"{}\"?", word); }
 
-/// Whether the words, separated by spaces, hold one.
-bool names(std::string_view words, const std::string& word) {
-  return !word.empty() && fmt::format(" {} ", words).find(" " + word + " ") != std::string::npos;
-}
-
-/// Of another program's word; "" where the tables have none.
-std::string of_tables(const std::string& word, const std::vector<std::string>& known) {
-  const std::string text = plain(word);
-  for (const auto& [others, here, how] : other_names())
-    if (names(others, text) && holds(known, here))
-      return *how == '\0' ? question(here) : fmt::format("; it is \"{}\" {}", here, how);
-  for (const std::string& here : known)
-    if (text == plain(here)) return question(here);
-  for (const auto& [others, beside, sentence] : absent_words())
-    if (names(others, text) && (*beside == '\0' || holds(known, beside))) return fmt::format("; {}", sentence);
-  return {};
+/// The answer to another program's word.
+std::string answer_of(const OtherWord& name) {
+  return name.text.empty() ? question(name.here) : fmt::format("; it is \"{}\" {}", name.here, name.text);
 }
 
 /// Levenshtein's edit distance, a swap of neighbours counted as one edit.
@@ -81,8 +69,8 @@ std::vector<std::string> parts_of(const std::string& word) {
 
 std::size_t most_edits(const std::string& word) { return std::max<std::size_t>(1, word.size() / 3); }
 
-/// Whether one word is a start of the other, as `eval` of `evaluate`; not `kernel` of `kernel_initializer`, where more
-/// follows than stands there.
+/// Whether one word begins with the other, as `evaluate` with `eval`, and is at most twice as long: not
+/// `kernel_initializer` with `kernel`.
 bool is_start(const std::string& word, const std::string& candidate) {
   if (std::min(word.size(), candidate.size()) < kShortestStart) return false;
   return candidate.starts_with(word) || (word.starts_with(candidate) && word.size() <= 2 * candidate.size());
@@ -102,32 +90,59 @@ std::size_t distance_of(const std::string& word, const std::string& candidate) {
   return edits;
 }
 
-}  // namespace
-
-std::string known_word(const std::string& word, const std::vector<std::string>& known) {
-  if (holds(known, word)) return word;
-  for (const auto& [others, here, how] : other_names())
-    if (names(others, plain(word)) && holds(known, here)) return here;
-  return {};
-}
-
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
-  if (word.size() > kLongest) return {};
-  if (const std::string told = of_tables(word, known); !told.empty()) return told;
+/// The nearest of the known words; "" where none is near.
+std::string nearest_known(const std::string& word, const std::vector<std::string>& known) {
   std::size_t nearest = most_edits(word) + 1;
   std::string suggestion;
   for (const std::string& candidate : known)
     if (is_start(lower(word), candidate)) suggestion = candidate;  // unless another is nearer
   for (const std::string& candidate : known) {
     std::size_t distance = std::min(distance_of(word, candidate), distance_of(lower(word), candidate));
-    // What is only not finished is nearer than a word of as many letters: resnet is resnet18, not lenet.
+    // An unfinished word is nearer than another of as many letters: resnet is resnet18, not lenet.
     if (is_start(lower(word), candidate) && candidate.size() > word.size())
       distance = std::min<std::size_t>(distance, 1);
     if (distance >= nearest) continue;
     nearest = distance;
     suggestion = candidate;
   }
-  return suggestion.empty() ? suggestion : question(suggestion);
+  return suggestion;
+}
+
+/// The answer to the nearest of a table's words, with at most so many edits; "" where none is so near.
+std::string answer_by(const std::vector<OtherWord>& table, const std::string& word,
+                      const std::vector<std::string>& known, std::size_t most_edits = 0) {
+  const OtherWord* nearest = nullptr;
+  for (const OtherWord& other : table) {
+    if ((other.here != "*" && !holds(known, other.here)) || other.word.size() > word.size() + most_edits) continue;
+    const std::size_t edits = other.word == word ? 0 : most_edits == 0 ? 1 : edit_distance(word, other.word);
+    if (edits > most_edits || (nearest && edits == most_edits)) continue;
+    nearest = &other;
+    most_edits = edits;
+    if (edits == 0) break;
+  }
+  return !nearest ? "" : &table == &other_names() ? answer_of(*nearest) : "; " + nearest->text;
+}
+
+}  // namespace
+
+std::string known_word(const std::string& word, const std::vector<std::string>& known) {
+  if (holds(known, word)) return word;
+  for (const OtherWord& other : other_names())
+    if (other.word == plain(word) && holds(known, other.here)) return other.here;
+  return {};
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string text = plain(word);
+  if (word.size() > kLongest || text.empty()) return {};
+  if (const std::string answer = answer_by(other_names(), text, known); !answer.empty()) return answer;
+  for (const std::string& here : known)
+    if (text == plain(here)) return question(here);
+  if (const std::string answer = answer_by(absent_words(), text, known); !answer.empty()) return answer;
+  if (const std::string near = nearest_known(word, known); !near.empty()) return question(near);
+  const std::size_t edits = text.size() / kLettersPerEdit;
+  const std::string answer = answer_by(other_names(), text, known, edits);
+  return answer.empty() ? answer_by(absent_words(), text, known, edits) : answer;
 }
 
 }  // namespace nixie

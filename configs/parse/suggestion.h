@@ -7,7 +7,10 @@
 namespace nixie {
 
 /// The end of a message, or "" where nothing fits: `; did you mean "momentum"?` for the nearest of the known words, or
-/// what stands here for a word of another framework: `; it is "conv2d" with ...`, `; there is none ...`.
+/// the answer to a word of another program (words/tables.h): `; it is "conv2d" with ...`, `; there is none ...`.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known);
+
+/// The one of the known words that is called so, here or in other programs; "" where none is.
+std::string known_word(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace nixie

@@ -6,7 +6,7 @@
 namespace nixie {
 namespace {
 
-// What an initialiser's key may hold; `make` gives the Init.
+// The fields of an initialiser; `make` gives the Init.
 struct ConstantInit {
   float value = 0;
   static constexpr const char* name = "constant";
@@ -51,7 +51,7 @@ struct OrthonormalInit {
 };
 using AllInits = Types<ConstantInit, UniformInit, NormalInit, GlorotInit, KaimingInit, OrthonormalInit>;
 
-/// Reads one of a list of types into the value that stands for any of them.
+/// Reads one of a list of types into the value that holds any of them.
 template <class List, class Any>
 void read_any(const Tree& tree, Any& value, Problems& problems) {
   read_choice<List>(tree, problems, [&](const auto& chosen) { value = Any(chosen); });
@@ -159,7 +159,7 @@ void read_value(const Tree& tree, AnySchedule& schedule, Problems& problems) {
 }
 void read_value(const Tree& tree, AnyDataset& dataset, Problems& problems) {
   read_choice<AllDatasets>(tree, problems, [&]<class T>(T chosen) {
-    for_each_field<T>([&](const auto& field) {  // those that stand at their defaults
+    for_each_field<T>([&](const auto& field) {  // those at their defaults
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(chosen.*field.member)>, Path>)
         if ((chosen.*field.member).is_relative())
           chosen.*field.member = resolved_path(chosen.*field.member, tree.place);

@@ -11,10 +11,11 @@
 #include <optional>
 #include <sstream>
 
-#include "nixie/configs/parse/lines.h"
-#include "nixie/configs/parse/marks.h"
-#include "nixie/configs/parse/mistake.h"
-#include "nixie/configs/parse/structure.h"
+#include "nixie/configs/parse/syntax/diagnosis.h"
+#include "nixie/configs/parse/syntax/lines.h"
+#include "nixie/configs/parse/syntax/marks.h"
+#include "nixie/configs/parse/syntax/mistake.h"
+#include "nixie/configs/parse/syntax/repair.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/open_to_read.h"
 
@@ -29,9 +30,13 @@ constexpr std::size_t kMaxText = 16 << 20;  // of all scalars, aliases counted w
 constexpr const char* kGoesOn =
     "a text without quotes goes on in this line, expected one value in a line, or quotes around a text of several";
 
-[[noreturn]] void fail_at(const Place& place, const std::string& line) {
-  throw Error(Fault::usage, one_line(to_string(place) + ": " + line));
-}
+struct PlacedError : Error {
+  PlacedError(const Place& place, const std::string& what)
+      : Error(Fault::usage, one_line(to_string(place) + ": " + what)), line(place.line) {}
+  int line;
+};
+
+[[noreturn]] void fail_at(const Place& place, const std::string& what) { throw PlacedError(place, what); }
 
 /// Receives the parser's events and grows one Tree. Working on events rather than on YAML::Node keeps aliases,
 /// repeated keys and what follows the document visible.
@@ -91,7 +96,7 @@ class Builder : public YAML::EventHandler {
     bool is_merge = false;                // that key is <<
     Tree::Entry entry{};                  // that key
     std::map<std::string, Place> keys{};  // all keys so far
-    std::vector<Tree> merged{};           // what stands behind <<
+    std::vector<Tree> merged{};           // the values of <<
   };
 
   Place at(const YAML::Mark& mark) const { return marks_.at(mark); }
@@ -113,23 +118,23 @@ class Builder : public YAML::EventHandler {
   /// A value that goes on in the next line: that line lost its dash or colon, or one of them its comma or place.
   void refuse_several_lines(const YAML::Mark& mark, const std::string& value) const {
     std::size_t start = marks_.byte_of(mark);
-    while (lines_.is_any_of(start, "&!"))  // what stands in front of it
+    while (lines_.is_any_of(start, "&!"))  // anchors and tags in front of it
       start = std::min(lines_.text().find_first_not_of(" \t\n", lines_.end_of_word(start)), lines_.size());
     if (lines_.is_any_of(start, "\"'|>") || lines_.text().substr(start, value.size()) == value) return;
     const std::size_t end = lines_.row_end(start);
     const std::string_view row = lines_.text().substr(start, end - start);
     const std::string_view words = row.substr(0, row.find_last_not_of(" \t") + 1);
     if (end < lines_.size() && value.size() > words.size() && value.starts_with(words))
-      throw YAML::ParserException(marks_.mark_of(lines_.next_content(start)), kGoesOn);
+      throw YAML::ParserException(marks_.mark_of(lines_.next_row(start)), kGoesOn);
   }
-  /// Of a value that is not there, which for yaml-cpp stands where the next one does: its key or dash.
+  /// The place of an empty value: its key or dash. yaml-cpp gives the place of the next value.
   Place place_of_empty(const YAML::Mark& mark) const {
     if (stack_.empty()) return at(mark);
     if (stack_.back().has_key) return stack_.back().entry.place;
     if (stack_.back().in_brackets) return at(mark);
     const std::size_t next = marks_.byte_of(mark);
     if (lines_.first_of_row(next) < next) return at(mark);
-    const std::size_t above = lines_.last_content(next);
+    const std::size_t above = lines_.row_above(next);
     return lines_.is_item(above) ? at(marks_.mark_of(above)) : at(mark);
   }
   void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -246,10 +251,38 @@ void check_end(const std::string& text) {
   YAML::Parser(stream).HandleNextDocument(rest);
 }
 
+/// Reads one document, and that nothing follows it. Throws what yaml-cpp throws, or a PlacedError.
+Tree read_document(const std::string& text, const Marks& marks, RepeatedKeys repeated) {
+  std::istringstream stream(text);
+  Builder builder(text, marks, repeated);
+  YAML::Parser parser(stream);
+  if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());
+  check_end(text);
+  // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
+  if (Rest rest; parser.HandleNextDocument(rest)) throw YAML::ParserException(rest.mark, kFollows);
+  return builder.take();
+}
+
+int line_of(const YAML::Exception& error) {
+  return error.mark.is_null() ? std::numeric_limits<int>::max() : error.mark.line + 1;
+}
+
+/// The line at which a text cannot be read; 0 where all of it can.
+int failing_line(const std::string& text, RepeatedKeys repeated) try {
+  read_document(text, Marks(nullptr, text, false), repeated);
+  return 0;
+} catch (const YAML::Exception& error) {
+  return line_of(error);
+} catch (const PlacedError& error) {
+  return error.line;
+}
+
 /// The mistake that yaml-cpp noticed, where it begins.
-[[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks) {
-  const int line = error.mark.is_null() ? std::numeric_limits<int>::max() : error.mark.line + 1;
-  if (const auto mistake = find_mistake(text, line)) fail_at(marks.at(*mistake), mistake->what);
+[[noreturn]] void fail_by(const YAML::Exception& error, std::string_view text, const Marks& marks,
+                          RepeatedKeys repeated) {
+  const auto mistake =
+      find_mistake(text, line_of(error), [&](const auto& other) { return failing_line(other, repeated); });
+  if (mistake) fail_at(marks.at(*mistake), mistake->what);
   if (error.msg == YAML::ErrorMsg::DOC_IN_SCALAR && marks.is_behind(error.mark))
     fail_at(marks.start(), "a quote is never closed");
   fail_at(error.mark.is_null() ? marks.start() : marks.at(error.mark), with_remedy(error.msg));
@@ -265,22 +298,11 @@ Tree parse_document(std::string_view given, const std::string& source, bool is_f
   const std::string text = normalized(given);
   const Marks marks(name, text, is_flag);
   if (const auto unreadable = find_unreadable(text)) fail_at(marks.at(*unreadable), unreadable->what);
-  std::istringstream stream(text);
-  Builder builder(text, marks, repeated);
   try {
-    YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return make_tree(marks.start());
-    check_end(text);
-    // Called once more, never in a loop: on some malformed input yaml-cpp 0.7 finds documents for ever.
-    Rest rest;
-    if (parser.HandleNextDocument(rest)) {
-      if (const auto mistake = find_mistake(text, rest.mark.line + 1)) fail_at(marks.at(*mistake), mistake->what);
-      fail_at(marks.at(rest.mark), "something follows the document, expected one document and its end");
-    }
+    return read_document(text, marks, repeated);
   } catch (const YAML::Exception& error) {
-    fail_by(error, text, marks);
+    fail_by(error, text, marks, repeated);
   }
-  return builder.take();
 }
 
 std::vector<std::string> split_path(std::string_view path) {
@@ -325,25 +347,6 @@ Tree& step_into(Tree& tree, const std::string& path, const std::string& key, con
 }
 
 }  // namespace
-
-std::string to_string(const Place& place) {
-  const std::string source = place.source ? one_line(*place.source) : std::string{};
-  return place.line > 0 ? fmt::format("{}:{}:{}", source, place.line, place.column) : source;
-}
-
-const Tree* Tree::find(std::string_view key) const {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
-  return found == entries.end() ? nullptr : &found->value;
-}
-
-Tree* Tree::find(std::string_view key) { return const_cast<Tree*>(std::as_const(*this).find(key)); }
-
-Tree make_tree(Place place, Tree::Kind kind) {
-  Tree tree;
-  tree.kind = kind;
-  tree.place = std::move(place);
-  return tree;
-}
 
 Tree parse_yaml(std::string_view text, const std::string& file, RepeatedKeys repeated) {
   Tree tree = parse_document(text, file, false, repeated);

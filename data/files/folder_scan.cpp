@@ -51,8 +51,7 @@ std::vector<Picture> find_pictures(FolderScan& scan, const std::string& class_na
   return found;
 }
 
-/// Whether an entry is a link to a folder that holds one of the `depth` folders that lead to it: following it would not
-/// end.
+/// Whether an entry is a link to a folder that holds one of the `depth` folders above it, which has no end.
 bool leads_back(const fs::directory_entry& entry, int depth) {
   if (!entry.is_symlink()) return false;
   for (fs::path folder = entry.path().parent_path(); depth > 0; folder = folder.parent_path(), --depth)
@@ -81,7 +80,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   return entries;
 }
 
-/// What is wrong with each picture, "" where nothing is.
+/// The fault of each picture, "" for a sound one.
 std::vector<std::string> find_damage(const PictureSource& source, const std::vector<const Picture*>& pictures,
                                      Decoding decoding) {
   decoding.least_side = 1;

@@ -60,7 +60,7 @@ struct FolderScan {
   std::vector<std::string> columns = {};  ///< the names of a table's columns that are read; none if it has none
 };
 
-/// The kinds under which pipes and devices are counted, and files that stand where only class folders do.
+/// The kinds under which pipes and devices are counted, and files among class folders.
 inline constexpr const char *kNoFiles = "entries that are no regular files",
                             *kOutsideClasses = "files outside the class folders";
 /// Names that begin with a dot, and folders that systems leave beside pictures: __MACOSX, @eaDir, #recycle, lost+found.
@@ -89,7 +89,7 @@ FolderScan scan_folder(const std::filesystem::path& folder);
 /// Fault::data if a mask does not have its picture's size.
 MaskLabels read_masks(FolderScan& scan, const Decoding& decoding);
 
-/// What to say where folders of classes seem to stand a level deeper; "" where none do.
+/// The advice where folders of classes seem to be a level deeper; "" elsewhere.
 std::string deeper_text(const FolderScan& scan);
 
 /// How a dataset treats pictures that cannot be decoded.

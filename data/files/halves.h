@@ -17,7 +17,7 @@ inline constexpr std::array<std::string_view, 2> kTrainingWords = {"train", "tra
 inline constexpr std::array<std::string_view, 7> kEvaluationWords = {"val",  "valid", "validation", "dev",
                                                                      "eval", "test",  "testing"};
 
-/// What a half is read from: a folder that holds a folder per class, a table, a file of arrays, or shards.
+/// The source of a half: a folder that holds a folder per class, a table, a file of arrays, or shards.
 using HalfSource = std::vector<std::filesystem::path>;
 struct HalfSources {
   HalfSource train, test = {};  ///< `test` is empty where there is none
@@ -37,7 +37,7 @@ std::filesystem::path find_half(const std::filesystem::path& folder, HalfWords w
 /// `photos/train`, `shards/a.tar and 11 more`
 std::string text_of(const HalfSource& half);
 
-/// What the halves are read from, for notes of what is left out: `train`, `val`; no test half is a share held out.
+/// The sources of the halves, for notes of files left out: `train`, `val`; no test half is a share held out.
 struct HalfNames {
   std::string train, test = {};
   /// `photos/test is left out: training reads train, evaluation val`

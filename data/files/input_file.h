@@ -18,8 +18,7 @@ struct z_stream_s;
 namespace nixie {
 
 /// A stream of bytes; a file that begins with gzip's magic is decompressed on the fly. Errors are Fault::data
-/// (Fault::storage for a folder that may not be entered) with the file, the offset in decompressed bytes, and what to
-/// do.
+/// (Fault::storage for a folder that may not be entered) with the file, the offset in decompressed bytes and advice.
 class InputFile {
  public:
   /// Reads at most what `limit` permits of a gzip file at once.

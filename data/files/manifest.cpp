@@ -34,7 +34,7 @@ HalfSource half_in(const fs::path& root, HalfWords words) {
   return shards.empty() ? HalfSource{path} : shards;
 }
 
-/// Whether a word stands in a shard's name: `val` in `imagenet-val-0003.tar`.
+/// Whether a shard's name holds a word: `imagenet-val-0003.tar` holds `val`.
 bool is_named(const fs::path& shard, std::string_view word) {
   std::string letters = lower_case("-" + shard.stem().string() + "-");
   for (char& c : letters)
@@ -42,7 +42,7 @@ bool is_named(const fs::path& shard, std::string_view word) {
   return letters.find(fmt::format("-{}-", word)) != std::string::npos;
 }
 
-/// The shards in whose names the first of these words stands that is in any.
+/// The shards whose names hold the first of these words that any name holds.
 HalfSource shards_named(const std::vector<fs::path>& shards, HalfWords words) {
   for (const std::string_view word : words) {
     HalfSource found;

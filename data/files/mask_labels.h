@@ -9,12 +9,12 @@
 
 namespace nixie {
 
-/// `a.npz: labels[7] and 2 more are of class 65535, the next below is 2` where the largest label stands apart from the
-/// others, as one by mistake does; else "". `place` is of the first of `count`; the next is -1 where there is none.
+/// `a.npz: labels[7] and 2 more are of class 65535, the next below is 2` where the largest label is far above the
+/// others, as one by mistake is; else "". `place` is of the first of `count`; the next is -1 where there is none.
 std::string apart_text(const std::string& place, std::int64_t count, std::int64_t largest, std::int64_t next);
 
-/// Of the pixels of all masks. 255 is no class (PASCAL VOC, Cityscapes) unless there are larger labels, and -100 is
-/// none (PyTorch's default of ignore_index).
+/// The labels in the pixels of all masks. 255 is no class (PASCAL VOC, Cityscapes) unless there are larger labels, and
+/// -100 is none (PyTorch's default of ignore_index).
 class MaskLabels {
  public:
   static constexpr std::int32_t kNoClass = 255, kIgnored = -100;

@@ -26,7 +26,7 @@ constexpr std::uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x0
 constexpr std::size_t kMostAxes = 64;  // numpy's
 constexpr std::uint64_t kEndBytes = 22, kLocatorBytes = 20, kCentralBytes = 46, kLocalBytes = 30;
 
-/// What stands behind `'key':` in the header, which is a Python dictionary; none where the key is there twice.
+/// The text behind `'key':` in the header, which is a Python dictionary; none where the key is there twice.
 std::string_view value_of(std::string_view header, std::string_view key) {
   const std::string quoted = fmt::format("'{}':", key);
   const std::size_t at = header.find(quoted);
@@ -62,7 +62,7 @@ bool is_number_type(std::string_view type) {
          std::ranges::find(kNumbers, type.substr(2, 2)) != std::end(kNumbers);
 }
 
-/// What an array of another type holds, and what is expected in its place.
+/// The message about an array of another type, with the type expected in its place.
 std::string expected_for(std::string_view type, const std::string& name) {
   if (type.starts_with('[')) return ", which holds records, expected numbers, such as one of their fields";
   const char kind = type.size() > 3 ? type[2] : ' ';

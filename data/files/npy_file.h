@@ -22,8 +22,7 @@ class NpyFile final : public ArraySource {
   explicit NpyFile(std::filesystem::path file, double unpack = 0);
 
   std::vector<std::string> names() const override;
-  /// Throws Fault::data naming the file and the array if it is damaged, in Fortran order, big-endian or holds no
-  /// numbers.
+  /// Throws Fault::data naming file and array if it is damaged, in Fortran order, big-endian or without numbers.
   NumberArray array(const std::string& name) const override;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the class files of one sample hold.
+/// The contents of one sample's class files.
 struct Sample {
   std::optional<std::string> cls = {}, json = {};
 };

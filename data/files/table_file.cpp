@@ -64,7 +64,7 @@ NumberArray array_of(const char* type, const std::vector<T>& values, std::vector
   return array;
 }
 
-/// Integers where all are whole, so that classes are told from numbers.
+/// Integers where all are whole, so that classes differ from numbers.
 NumberArray targets_of(const std::vector<double>& values, std::vector<std::int64_t> shape) {
   constexpr double kMost = 1e15;
   if (!std::ranges::all_of(values, [](double x) { return x == std::floor(x) && std::abs(x) < kMost; }))

@@ -31,9 +31,8 @@ bool is_number_table(const std::filesystem::path& file);
 /// Words in a single target column are classes, numbered in the order of the alphabet.
 class TableFile final : public ArraySource {
  public:
-  /// Of a test half, words are of the classes of the `training` half. Throws Fault::data naming file, line and column
-  /// of a cell that is no finite number or another word, a row of another length, or a column with another name than
-  /// there.
+  /// In a test half, words are classes of the `training` half. Throws Fault::data naming file, line and column of a
+  /// cell that is no finite number or another word, a row of another length, or a column with another name.
   TableFile(const std::filesystem::path& file, int targets, const ArraySource* training = nullptr);
 
   std::vector<std::string> names() const override {

@@ -74,7 +74,7 @@ bool has_checksum(const Block& block) {
 
 bool is_empty(const Block& block) { return block == Block{}; }
 
-/// What headers in front of that of a file tell of it.
+/// The facts about a file in the headers in front of its own.
 struct Records {
   std::string name = {};  // empty: as in its own header
   std::optional<std::int64_t> size = {};
@@ -91,7 +91,7 @@ class Archive {
     if (file_ < 0 || ::fstat(file_, &about) != 0) fail_reading(errno);
     if (!S_ISREG(about.st_mode)) refuse(0, "is no file");
     bytes_ = about.st_size;
-    ::posix_fadvise(file_, 0, 0, POSIX_FADV_RANDOM);  // headers are far apart: what stands between is not wanted
+    ::posix_fadvise(file_, 0, 0, POSIX_FADV_RANDOM);  // headers are far apart: the contents between them are not read
   }
   ~Archive() { ::close(file_); }
   Archive(const Archive&) = delete;
@@ -158,7 +158,7 @@ class Archive {
     }
   }
 
-  /// Behind the end, at the first empty block, stand only zeros, and no more than programs pad with: else contents were
+  /// Checks that zeros follow the first empty block, and no more than programs pad with: else contents were
   /// overwritten, or another archive follows. `has_files`: the archive is of use without its end.
   void check_end(std::int64_t end, bool has_files) const {
     std::array<char, 1 << 16> bytes;

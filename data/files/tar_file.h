@@ -8,7 +8,7 @@
 
 namespace nixie {
 
-inline constexpr std::int64_t kTarBlock = 512;  ///< bytes of a header, which stands in front of the content
+inline constexpr std::int64_t kTarBlock = 512;  ///< bytes of a header, which is in front of the content
 
 struct TarFile {
   std::string name = {};               ///< normal: `a/b.jpg` for `./a//b.jpg`

@@ -54,7 +54,7 @@ void mirror(Taps& taps) {
     std::reverse(each, each + taps.most);
 }
 
-/// What of a window's part lies within the scaled box, and where in the sample it goes.
+/// The share of a window's part within the scaled box, and its place in the sample.
 struct Visible {
   Box part;
   std::int64_t right = 0, down = 0;
@@ -73,8 +73,8 @@ Visible visible_of(const Window& window) {
 /// Three channels and one more that nobody looks at: a pixel is read and written as one vector.
 using Pixel = float __attribute__((vector_size(16), aligned(4)));
 
-/// A line of scaled pixels out of a line of source pixels that begins with `first`. Taps of weight 0 read what stands
-/// behind that line; a float is written behind the scaled one.
+/// A line of scaled pixels out of a line of source pixels that begins with `first`. Taps of weight 0 read behind
+/// that line; a float is written behind the scaled one.
 template <std::int32_t most>
 void scale_across(const float* line, const Taps& columns, std::int32_t first, float* to) {
   const std::int32_t count = most > 0 ? most : columns.most;

@@ -13,7 +13,7 @@
 namespace nixie {
 namespace {
 
-/// What libpng's callbacks see.
+/// The state that libpng's callbacks see.
 struct State {
   std::jmp_buf back;
   char message[256];

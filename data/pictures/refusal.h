@@ -1,4 +1,4 @@
-// What decoders of pictures refuse: damage, and what would take too much memory or time.
+// Refusals by decoders of pictures: damage, and sizes that would take too much memory or time.
 #pragma once
 
 #include <filesystem>

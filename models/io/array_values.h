@@ -1,4 +1,4 @@
-// What elements of an array from a file, or for one, may be.
+// Checks the elements of an array from a file, or for one.
 #pragma once
 
 #include <string>

@@ -123,7 +123,7 @@ void check_no_objects(Reader& file, const std::string& group) {
   if (file.has(group)) check_known(file, group, "object", file.names(group), {});
 }
 
-/// Of our own files only the root, the optimizer, the state and the random numbers have attributes.
+/// In files of ours only the root, the optimizer, the state and the random numbers have attributes.
 void check_plain(Reader& file, const std::string& object) {
   check_known(file, object, "attribute", file.attribute_names(object), {});
 }

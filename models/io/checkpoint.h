@@ -69,8 +69,7 @@ void check_averages(const Checkpoint& checkpoint, const std::filesystem::path& f
 /// needed and free) if the disk refuses, Fault::memory.
 void save_checkpoint(const Checkpoint& checkpoint, const FilePlace& place);
 
-/// Throws Fault::usage if a name or a text of the checkpoint cannot be saved. For a run, so that it is told before it
-/// begins.
+/// Throws Fault::usage if a name or a text of the checkpoint cannot be saved, so that a run fails before it begins.
 void check_storable(const Checkpoint& checkpoint);
 
 struct LoadOptions {

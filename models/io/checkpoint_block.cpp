@@ -43,7 +43,7 @@ XXH128_canonical_t canonical(XXH128_hash_t hash) {
   return result;
 }
 
-/// Of what `read` gives from here on.
+/// The checksum of the bytes that `read` gives from here on.
 XXH128_canonical_t checksum_of_rest(const std::function<std::size_t(void* buffer, std::size_t bytes)>& read) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   if (!state) fail(Fault::memory, "checkpoint: no memory for a checksum");
@@ -94,7 +94,7 @@ std::size_t CheckpointFile::read(void* buffer, std::size_t bytes) {
   return done;
 }
 
-// What the system refuses may be a good file, in whose place no other is taken: no fault of the checkpoint.
+// A file that the system refuses may be good, so no other takes its place: no fault of the checkpoint.
 void CheckpointFile::fail_reading(const char* what, int error) const {
   const std::string why = std::string(what) + ": " + std::generic_category().message(error);
   if (fault_of_reading(error, Fault::checkpoint) == Fault::checkpoint) refuse(why, "give the path of a checkpoint");

@@ -12,8 +12,7 @@ namespace nixie {
 
 /// Adds every parameter and buffer of a model, by name.
 void add(const Model& model, Checkpoint& checkpoint);
-/// Adds an optimizer's rule and buffers; numbers shared by all parameters (`shared.step`) go to
-/// `checkpoint.state`.
+/// Adds an optimizer's rule and buffers; numbers of all parameters (`shared.step`) go to `checkpoint.state`.
 void add(const Optimizer& optimizer, Checkpoint& checkpoint);
 
 /// Whether an optimizer's Variable is a number shared by all parameters.

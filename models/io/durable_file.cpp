@@ -80,7 +80,7 @@ PendingFile::PendingFile(FilePlace place, std::int64_t bytes)
     : place_(std::move(place)), temporary_(temporary_for(place_)), bytes_(bytes) {
   const int folder = place_.folder().descriptor();
   if (const int error = place_.folder().error()) fail_writing("cannot be created", error);
-  // A rename replaces whatever stands there: for root even /dev/null.
+  // A rename replaces whatever is there: for root even /dev/null.
   struct stat there {};
   const bool is_there = ::fstatat(folder, place_.name().c_str(), &there, 0) == 0;
   if (!is_there && errno == ENAMETOOLONG) fail_writing("cannot be created", errno);

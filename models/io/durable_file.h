@@ -28,7 +28,7 @@ class PendingFile {
   void write(std::span<const std::byte> bytes);
   /// Makes the bytes durable. Throws Fault::storage.
   void sync();
-  /// Renames over what stands there and makes the name durable. Throws Fault::storage.
+  /// Renames over a file that is there and makes the name durable. Throws Fault::storage.
   void publish();
 
  private:
@@ -47,13 +47,13 @@ class PendingFile {
 /// there stays. Throws Fault::storage.
 void link_durably(const FilePlace& file, const FilePlace& place);
 
-/// Gives a place a file of its own: where a symbolic link or one of several names of a file stands, a copy takes its
-/// place, so that what is then written there changes nothing elsewhere. Throws Fault::storage.
+/// Gives a place a file of its own: a copy takes the place of a symbolic link or of one of several names of a file, so
+/// that writing there changes nothing elsewhere. Throws Fault::storage.
 void separate_from_links(const FilePlace& place);
 
-/// Throws Fault::storage where no call may replace, remove or, where it `appends`, append to what stands there: an
-/// immutable or append-only file, or one of a file system that is mounted for reading. What else may refuse, such as
-/// the folder's permissions, is found where a file is made.
+/// Throws Fault::storage where no call may replace, remove or, where it `appends`, append to the file there: an
+/// immutable or append-only file, or one of a file system that is mounted for reading. Other refusals, such as the
+/// folder's permissions, are found where a file is made.
 void check_changeable(const FilePlace& place, bool appends = false);
 
 /// Removes a file, which may be gone already, from its folder. Throws Fault::storage.

@@ -55,7 +55,7 @@ std::string shown(const std::string& name) {
   return text;
 }
 
-/// What the parser of JSON takes without a word: a key that repeats another of its object, and deep nesting. A pass of
+/// Refuses what the parser of JSON accepts: a key that repeats another of its object, and deep nesting. It is a pass of
 /// its own, since the parser that asks a callback looks at all of an object's values after each of them.
 class HeaderCheck final : public nlohmann::json_sax<json> {
  public:

@@ -8,7 +8,7 @@ constexpr int kGrowth = 32, kBottleneck = 4 * kGrowth;
 
 Conv2d conv(int out, int kernel) { return {.out = out, .kernel = kernel, .pad = kernel / 2, .bias = false}; }
 
-// What came in, and beside it the channels that the layer adds.
+// The layer's input, and the channels that the layer adds to it.
 ConcatBranches dense_layer() {
   const Sequential added{
       {"norm1", BatchNorm{}}, {"relu1", Relu{}}, {"conv1", conv(kBottleneck, 1)},

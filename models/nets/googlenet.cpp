@@ -12,7 +12,7 @@ constexpr Inception k3a{64, 96, 128, 16, 32, 32}, k3b{128, 128, 192, 32, 96, 64}
     k4b{160, 112, 224, 24, 64, 64}, k4c{128, 128, 256, 24, 64, 64}, k4d{112, 144, 288, 32, 64, 64},
     k4e{256, 160, 320, 32, 128, 128}, k5a{256, 160, 320, 32, 128, 128}, k5b{384, 192, 384, 48, 128, 128};
 
-// What a convolution is in one of the two nets.
+// A convolution in one of the two nets.
 using MakeConv = Sequential (*)(int out, int kernel, int stride, int pad);
 
 Sequential conv_relu(int out, int kernel, int stride, int pad) {

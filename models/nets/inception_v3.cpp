@@ -1,5 +1,4 @@
-// Inception v3: a stem, eleven inception blocks of five kinds, a linear layer. The numbers beside are sizes for
-// 299x299.
+// Inception v3: a stem, eleven inception blocks of five kinds, a linear layer. Sizes in comments are for 299x299.
 #include "nixie/models/nets/nets.h"
 
 namespace nixie {
@@ -10,14 +9,14 @@ Sequential conv(int out, PerAxis kernel, PerAxis stride = 1, PerAxis pad = 0) {
           {"bn", BatchNorm{.eps = 1e-3}},
           Relu{}};
 }
-// Of the same size, from a row or a column of n pixels.
+// An output of the same size, from a row or a column of n pixels.
 Sequential row(int out, int n) { return conv(out, {1, n}, 1, {0, n / 2}); }
 Sequential column(int out, int n) { return conv(out, {n, 1}, 1, {n / 2, 0}); }
 
 const AvgPool2d kSmooth{.window = 3, .stride = 1, .pad = 1};
 const MaxPool2d kHalve{.window = 3, .stride = 2};
 
-// A branch of several layers, which lie in the block's own names.
+// A branch of several layers, whose names are among the block's own.
 NamedLayer branch(std::initializer_list<NamedLayer> layers) { return {"", Sequential(layers)}; }
 
 ConcatBranches block_a(int pooled) {

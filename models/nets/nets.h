@@ -119,8 +119,7 @@ struct InceptionV3 {
   Sequential layers() const;
 };
 
-/// Residual net with 18, 34, 50 or 101 layers (He et al. 2015; from 50 on with the stride in the 3x3), for 3x224x224
-/// images.
+/// Residual net of 18, 34, 50 or 101 layers (He et al. 2015; from 50 on with the stride in the 3x3), for 3x224x224.
 template <int depth>
 struct Resnet {
   static_assert(depth == 18 || depth == 34 || depth == 50 || depth == 101);

@@ -1,5 +1,4 @@
-// RegNet X and Y of 400 MFLOP: four stages of bottleneck blocks with grouped convolutions, in Y with squeeze and
-// excitation.
+// RegNet X and Y of 400 MFLOP: four stages of bottlenecks with grouped convolutions, in Y with squeeze-excitation.
 #include "nixie/models/nets/nets.h"
 
 namespace nixie {

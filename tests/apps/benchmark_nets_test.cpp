@@ -1,4 +1,4 @@
-// The benchmark's nets: FLOP and parameters of published ones, and the layers that peers are told.
+// The benchmark's nets: FLOP and parameters of published ones, and the layers that peers receive.
 #include <gmock/gmock.h>
 
 #include "nixie/apps/benchmark/commands/nets_command.h"
@@ -39,7 +39,7 @@ TEST(BenchmarkNets, HaveThePublishedFlop) {
   }
 }
 
-// What torchvision says of its nets: thousand million multiplications for an image, and parameters.
+// Torchvision's numbers of its nets: thousand million multiplications for an image, and parameters.
 TEST(BenchmarkNets, HaveTorchvisionsFlopAndParameters) {
   const std::map<std::string, std::pair<double, std::int64_t>> kPublished = {
       {"resnet18", {1.814, 11689512}},     {"resnet50", {4.089, 25557032}},    {"mobilenet_v2", {0.301, 3504872}},

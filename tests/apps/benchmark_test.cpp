@@ -83,7 +83,7 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
       {"--runs 0", 2, "--runs"},
       {"--json", 2, "--json"},
       {"steps --net mlp --json /no/such/folder/table.json", 8, "/no/such/folder/table.json cannot be created"},
-      // What was timed did not train, and that is an error.
+      // The net that was timed did not train, which is an error.
       {"steps --backend cpu --net mlp --batch 4 --runs 2 --rate 0", 7,
        "mlp: the loss never fell below its first value, "},
       {"steps --backend cpu --net mlp --batch 4 --runs 9 --rate 1e20", 7, "mlp: the loss of a timed step is "},

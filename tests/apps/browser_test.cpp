@@ -1,5 +1,4 @@
-// Reports as a browser shows them: nothing overlaps, no chart is empty, no picture is broken. Skipped without a
-// browser.
+// Reports as a browser shows them, skipped without one: nothing overlaps, no chart is empty, no picture is broken.
 #include <gmock/gmock.h>
 #include <png.h>
 
@@ -66,7 +65,7 @@ addEventListener("load", () => {
 });
 </script>)";
 
-/// What the inspection says of a page in a window of this width.
+/// The inspection's lines about a page in a window of this width.
 nlohmann::json inspected(const std::filesystem::path& page, const std::filesystem::path& folder, int width) {
   std::ofstream(folder / "inspected.html") << text_of(page) << kInspection;
   const std::string dom = output_of(

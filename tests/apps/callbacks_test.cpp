@@ -87,7 +87,7 @@ TEST(Callbacks, ThatAreNullAreRefused) {
             "trainer: callbacks[1] is null; leave it out");
 }
 
-// What it would pull away is still in use.
+// The callback would destroy objects still in use.
 TEST(Callbacks, CannotTrainOrResumeTheTrainerThatTrains) {
   struct Calls : Callback {
     std::function<void(Trainer&)> call;

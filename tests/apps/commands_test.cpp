@@ -78,7 +78,7 @@ TEST_F(Commands, PredictNamesTheClass) {
   EXPECT_THAT(csv.output, ContainsRegex("new/b.png,1,\"blue, or so\",[01][.0-9e-]*\n$"));
 }
 
-// What cannot be read is named; the rest is predicted.
+// A picture that cannot be read is named; the rest is predicted.
 TEST_F(Commands, PredictGoesOnAfterADamagedPicture) {
   write_file(*folder_ / "mixed/a.png", coloured(1, 7));
   std::ofstream(*folder_ / "mixed/b.png") << "no picture";

@@ -1,4 +1,4 @@
-// What a configuration says wrong names its line, whenever it is found: when it is read, when the data are there, when
+// A mistake in a configuration names its line, whenever it is found: when it is read, when the data are there, when
 // the model is built, when the step is traced, or in the first evaluation.
 #include <gmock/gmock.h>
 
@@ -114,7 +114,7 @@ TEST(ConfigLines, OfKeysAreTheirs) {
                     "net.yaml:2:30: the dataset has 60 samples, too few for a batch of 99; set a smaller batch",
                     Fault::data};
   EXPECT_THAT(mistake_of(few, kNet + kEnd), StartsWith(few.expected));
-  // Of what the file does not hold it is the file's: the loss for targets that are numbers.
+  // A key that the file does not hold has the file's place: the loss for targets that are numbers.
   EXPECT_THAT(mistake_of({"target: input\n", ""}, "model: {mlp: {hidden: [4], classes: 784}}\n" + kData + kEnd),
               StartsWith("net.yaml:1:1: cross_entropy takes classes, the targets are the input; "));
 }

@@ -172,7 +172,7 @@ TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {
   EXPECT_EQ(packed.train->preparation().short_side, 24);
 }
 
-/// What a training sample may be: any crop of the stored one, mirrored or not.
+/// The possible training samples: any crop of the stored one, mirrored or not.
 TEST_F(DataCommandTest, PackedSamplesAreCutAndMirrored) {
   ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
   const Splits whole = Packed{.path = path("packed")}.open(),

@@ -1,4 +1,4 @@
-// --data FOLDER: the dataset and the number of classes that a folder stands for.
+// --data FOLDER: the dataset and the number of classes that a folder gives.
 #include "nixie/apps/trainer/commands/data_folder.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ TEST_F(DataFolder, APathOfTheDataIsAFolder) {
   EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
 }
 
-// What stands beside it follows from the run's own configuration; the model stays, whatever the data have.
+// Keys beside it follow from the run's own configuration; the model stays, whatever the data have.
 TEST_F(DataFolder, AResumedRunTakesAPathOfOtherData) {
   const TempFolder folder;
   std::ofstream(folder / "net.yaml")

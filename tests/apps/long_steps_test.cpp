@@ -115,8 +115,7 @@ TEST(Accumulate, AStoppedRunGoesOnBitForBit) {
   }
 }
 
-// Whichever batch of the step is bad, the whole step changes nothing, running statistics included, and the next is
-// good.
+// Whichever batch of the step is bad, the step changes nothing, not even running statistics, and the next is good.
 TEST(Accumulate, ABadBatchSkipsItsStep) {
   TrainConfig config = plain("data: glyphs\naccumulate: 4\nnon_finite: skip\n");
   config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});

@@ -1,6 +1,5 @@
-// What the trainer says of the machine, and what it completes in a shell.
+// The trainer's lines about the machine, and its completions in a shell.
 #include <fmt/format.h>
-
 #include <gmock/gmock.h>
 
 #include "nixie/apps/trainer/commands/completion.h"
@@ -86,7 +85,7 @@ struct Shell {
   std::string (*ask)(const Words& words) = {};  // prints the words
 };
 
-// Readline splits words at `=`, and the reply stands for what is behind it.
+// Readline splits words at `=`, and the reply replaces the part behind it.
 std::string ask_bash(const Words& words) {
   Words split = words;
   const std::string last = words.back();
@@ -118,7 +117,7 @@ const Shell kShells[] = {
     {"fish --no-config", "'" + kTrainer + "' completion fish | source; mkdir empty; cd empty", ask_fish},
 };
 
-/// What the shell offers for each of these command lines.
+/// The shell's offers for each of these command lines.
 std::vector<Words> offered_by(const Shell& shell, const std::vector<Words>& lines) {
   const TempFolder folder;
   const std::string end = "end of a line";

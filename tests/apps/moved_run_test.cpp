@@ -63,7 +63,7 @@ class MovesAtRollBack final : public Callback {
   bool is_home_ = false;
 };
 
-// Another run, of the same configuration, stands at its path meanwhile, with a checkpoint that fits.
+// Another run, of the same configuration, is at its path meanwhile, with a checkpoint that fits.
 TEST(RollBack, AMovedRunGoesBackToItsOwnCheckpoint) {
   for (const auto& [more, last] : {std::pair("save_every: 3\n", 6), std::pair("save_every: 5\n", 5)}) {
     const TrainConfig config = bearable_at_half(more);
@@ -155,7 +155,7 @@ TEST(Resume, ARunThatIsMovedBeforeItIsLockedIsRefused) {
   EXPECT_TRUE(files_in(places.moved) == before);
 }
 
-// Whatever stands at its path by then.
+// Whatever is at its path by then.
 TEST(RunFolder, IsReadWhereverItIsMoved) {
   const TempFolder root;
   const fs::path run = root / "run";

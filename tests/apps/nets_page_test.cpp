@@ -1,5 +1,5 @@
 // The nets of docs/nets.md: each trains, reaches all of its parameters, and shows in the table, the report's picture
-// and an ONNX file; and what a configuration with named inputs gets wrong is told with its line.
+// and an ONNX file; and mistakes in a configuration with named inputs name their line.
 #include <gmock/gmock.h>
 
 #include "nixie/apps/trainer/report/layer_table.h"

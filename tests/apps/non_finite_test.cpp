@@ -60,7 +60,7 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   EXPECT_THAT(text_of(skipped / "metrics.csv"), testing::Not(HasSubstr("nan")));
 }
 
-// What is logged, and how often, does not decide how many steps may be skipped.
+// The number of steps that may be skipped does not depend on the log.
 TEST(Trainer, SkippedStepsEndARunWhenThereAreManyInARow) {
   for (const char* rows :
        {"log_every: 1\n", "evaluate_every: 1\n", "log_every: 4\naccumulate: 2\nnoise_scale: true\n"}) {

@@ -132,7 +132,7 @@ TEST(Resume, SharedNumbersThatNoRunHasAreRefused) {
     }
 }
 
-// What a resume refuses, predictions, evaluations and exports refuse as well: all of them by load_trained.
+// Predictions, evaluations and exports refuse the same checkpoints as a resume: all of them by load_trained.
 TEST(Resume, WhatNoRunWritesIsRefusedByAllReaders) {
   const TempFolder folder, averaged;
   TrainConfig config = small_config();

@@ -1,4 +1,4 @@
-// What people have in their folders: odd pictures, odd names, odd tables; each trains, or says what to do.
+// Files from people's folders: odd pictures, odd names, odd tables; each trains, or the error gives advice.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 

@@ -1,10 +1,16 @@
-// What the trainer says to arguments that it does not understand: one line, which ends with what to write instead.
+// The trainer's answers to arguments that it does not understand: one line, which ends with what to write instead.
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/commands/command_line.h"
+#include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/words/tables.h"
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
+
+using testing::HasSubstr;
 
 using namespace nixie::test;
 
@@ -100,6 +106,25 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
     EXPECT_THAT(ran.output, testing::EndsWith(expected)) << arguments;
     EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
   }
+}
+
+// A row that names no option, key or command would send users to nothing.
+TEST(OtherOptions, EveryRowOfTheTablesNamesWhatThereIs) {
+  std::string help = run_program("trainer --help").output;
+  for (const std::string& command : command_names()) help += run_program("trainer " + command + " --help").output;
+  for (const OtherWord& row : other_options()) {
+    if (row.here.starts_with("--")) {
+      EXPECT_THAT(help, HasSubstr(row.here)) << row.word;
+      continue;
+    }
+    std::string key = row.here;
+    if (const std::size_t name = key.find("DATASET"); name != std::string::npos) key.replace(name, 7, "glyphs");
+    EXPECT_THAT(error_of([&] { parse_config("{model: lenet, data: glyphs, epochs: 1}", "", {key + "={}"}); }),
+                testing::Not(HasSubstr("unknown")))
+        << row.word;
+  }
+  for (const OtherWord& row : other_commands())
+    EXPECT_THAT(row.here == "*" ? row.text : help, HasSubstr(row.here == "*" ? "`trainer " : row.here)) << row.word;
 }
 
 }  // namespace

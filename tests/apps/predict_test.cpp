@@ -1,4 +1,4 @@
-// What is no single class, as the program predicts it: masks as files, numbers of a table.
+// Predictions of targets that are no single class: masks as files, numbers of a table.
 #include <gmock/gmock.h>
 
 #include <map>

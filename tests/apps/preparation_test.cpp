@@ -1,6 +1,5 @@
-// What a checkpoint says of the preparation of its inputs: orientation of pictures, layout of arrays, limits of size.
+// The preparation of inputs in a checkpoint: orientation of pictures, layout of arrays, limits of size.
 #include <fmt/format.h>
-
 #include <gmock/gmock.h>
 
 #include "nixie/apps/trainer/trained_model.h"

@@ -95,7 +95,7 @@ TEST(LayerTimes, CompilesAllLayersBeforeAnythingIsStored) {
   Compiling backend(make_cpu_backend(1));
   const TrainConfig config = read_config(parse_yaml(kNet, "net.yaml"));
   const std::vector<LayerTimes> layers = time_layers(backend, config, {8, 2, 6, 7});
-  // Of the distinct ones (conv 0, relu, conv 2.1, head, loss) two steps, and the updates of three.
+  // Two steps of each distinct one (conv 0, relu, conv 2.1, head, loss), and the updates of three.
   EXPECT_EQ(backend.compiled_ahead, 2 * 5 + 3);
   ASSERT_EQ(layers.size(), 9u);
   EXPECT_GT(layers[0].update.ms, 0);
@@ -155,7 +155,7 @@ TEST(ProfileCommand, PrintsTablesAndWritesATrace) {
                            "\n2.1 ", "\nhead ", "kernels of one step as they run in it", "memory: parameters "})
     EXPECT_THAT(ran.output, HasSubstr(part));
   const auto events = nlohmann::json::parse(text_of(trace)).at("traceEvents");
-  std::map<int, double> end;  // of each row: its events lie one after the other
+  std::map<int, double> end;  // of each row: its events follow one another
   int kernels = 0;
   for (const auto& event : events) {
     if (event.at("ph") != "X") continue;

@@ -1,5 +1,4 @@
-// A resume that is refused changes no file, whatever it was to go on from; nor does one that is not write through
-// links.
+// A resume that is refused changes no file, whatever it was to go on from; one that is not writes through no links.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <linux/fs.h>
@@ -87,7 +86,7 @@ TEST(RefusedResume, ChangesNoFile) {
   struct Refusal {
     std::string name;
     std::string more = {};  // of the configuration
-    std::string file = {};  // another text stands in it
+    std::string file = {};  // its text is another
     std::string text = {};
     std::string fixed = {};  // this one may not be changed
     int flag = FS_IMMUTABLE_FL;

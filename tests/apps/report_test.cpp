@@ -172,7 +172,7 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_TRUE(trainer.train(keep));
   const std::string last = text_of(folder / "report.html");
   EXPECT_THAT(pages.at(0), HasSubstr("http-equiv=\"refresh\""));
-  // Of a run that is stopped or killed this page stays behind, and all it says is still true.
+  // A run that is stopped or killed leaves this page behind, and all it says is still true.
   EXPECT_THAT(pages.at(0), testing::ContainsRegex("Written at 20[0-9-]+ [0-9]+:[0-9]+ after step 10 of 23; each"));
   EXPECT_THAT(last, HasSubstr("The run is done"));
   EXPECT_THAT(last, HasSubstr("\nmemory: parameters "));
@@ -216,7 +216,7 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_THAT(last, HasSubstr("seed: 7"));
 }
 
-// They would hide or turn around what stands beside them.
+// They would hide or turn around the text beside them.
 TEST(Report, ControlAndBidirectionalCharactersAreEscaped) {
   EXPECT_EQ(html_text("a\x1b[2Jb"), "a\\x1b[2Jb");
   EXPECT_EQ(html_text("gnp.\u202etxt"), "gnp.\\u202etxt");

@@ -1,4 +1,4 @@
-// What a resumed run refuses or tells: other data, a folder that was changed under it.
+// Refusals and notes of a resumed run: other data, a folder that was changed under it.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-/// What a trainer prints that goes on with what the folder holds.
+/// The output of a trainer that goes on with the folder's run.
 std::string resumed(const fs::path& run, const TrainConfig& config, const std::vector<std::string>& changes = {}) {
   const TempFolder folder;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((folder / "log").c_str(), "w"), &std::fclose);

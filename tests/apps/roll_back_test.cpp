@@ -103,7 +103,7 @@ TEST(RollBack, TheRunIsThenThatOfTheSmallerRate) {
   EXPECT_EQ(text_of(back / "metrics.csv"), text_of(half / "metrics.csv"));
 }
 
-// What a signal saves is nothing to go back to: the undisturbed run has none of it. The state goes on from it all the
+// A run never goes back to a signal's checkpoint: the undisturbed run has none. The state goes on from it all the
 // same, with how often and how far the run went back.
 TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
   for (const char* more : {"", "save_every: 3\n", "save_every: 5\nkeep: 1\n"}) {

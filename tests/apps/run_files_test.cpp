@@ -283,7 +283,7 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   wait_until_told(3);
 }
 
-// What it tells goes to files, too.
+// Its lines go to files, too.
 TEST(Watchdog, AFailureToTellReachesTheRun) {
   using namespace std::chrono_literals;
   std::atomic<bool> is_told = false;
@@ -355,7 +355,7 @@ TEST(RunLog, HoldsEachLineWithItsTime) {
   EXPECT_THAT(error_of(Fault::storage, [] { RunLog().open("/none/log.txt"); }), HasSubstr("/none/log.txt"));
 }
 
-// What a terminal would have shown, and why a run ended.
+// The lines that a terminal would have shown, and why a run ended.
 TEST(RunLog, IsWrittenByRuns) {
   const TempFolder folder;
   TrainConfig config = parse_config(

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 class SampleLists : public ColourRun {
  protected:
-  /// What a command prints on standard output alone, in lines.
+  /// A command's standard output alone, in lines.
   static std::vector<std::string> lines_of(const std::string& arguments) {
     const Ran ran = trainer(arguments + " 2>/dev/null | cat");
     EXPECT_EQ(ran.code, 0) << arguments;
@@ -54,7 +54,7 @@ TEST_F(SampleLists, NameWhatIsHeldOutAndWhatTheModelSays) {
   EXPECT_EQ(lines_of("eval --csv --split all --run " + path("run")).size(), 61u);
 }
 
-// Without files the number of a sample stands for it.
+// Without files a sample is named by its number.
 TEST_F(SampleLists, WithoutFilesCountTheSamples) {
   std::ofstream(path("glyphs.yaml")) << "model: [flatten, {linear: {out: 10}}]\nsteps: 2\nbackend: cpu\n"
                                      << "data: {glyphs: {train: 40, test: 7, batch: 20}}\n";
@@ -74,7 +74,7 @@ TEST_F(SampleLists, WithoutFilesCountTheSamples) {
   EXPECT_THAT(refused.output, HasSubstr("so samples have no classes; leave --csv out"));
 }
 
-// What a report shows as wrong can be found.
+// Samples that a report shows as wrong can be found.
 TEST_F(SampleLists, TheReportNamesTheFilesOfMistakes) {
   ASSERT_EQ(trainer("--config " + path("net.yaml") + " --run " + path("bad") + " --set epochs=1 --set " +
                     "schedule.constant.rate=1e-6")

@@ -1,4 +1,4 @@
-// What the tests of the programs share: a small run, whole files, and running a program.
+// Helpers for tests of the programs: a small run, whole files, and running a program.
 #pragma once
 
 #include <gtest/gtest.h>

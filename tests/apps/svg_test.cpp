@@ -1,4 +1,4 @@
-// The benchmark's charts: texts that do not run into each other, and series that can be told apart.
+// The benchmark's charts: texts that do not run into each other, and series that differ to the eye.
 #include "nixie/apps/benchmark/report/svg.h"
 
 #include <gmock/gmock.h>

@@ -146,8 +146,8 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
   }
 }
 
-// Of 16 masks every other pixel has no class, and of every fourth none has one: the figures are those of the others,
-// whatever the batch.
+// Every other pixel of 16 masks has no class, and no pixel of every fourth mask: the figures count the others alone,
+// in batches of any size.
 TEST(Targets, ThatAreIgnoredCountNowhere) {
   const TempFolder folder;
   Bytes masks;

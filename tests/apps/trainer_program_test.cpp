@@ -269,7 +269,7 @@ TEST_F(TrainerProgram, ClosedStandardStreamsHarmNothing) {
   }
 }
 
-// What only the step or an evaluation finds wrong is said before anything is trained or written.
+// A mistake that only the step or an evaluation finds is an error before anything is trained or written.
 TEST_F(TrainerProgram, MistakesInLossAndMetricsLeaveNoRun) {
   for (const char* wrong : {"'metrics=[{top_k: {k: 200}}]'", "'loss={cross_entropy: {class_weights: [1, 2]}}'",
                             "accumulate=2 'loss={cross_entropy: {class_weights: [1, 2]}}'"}) {
@@ -296,7 +296,7 @@ TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
 TEST_F(TrainerProgram, AResumedRunKeepsItsOwnConfiguration) {
   ASSERT_EQ(run("--run " + path("run") + " --set data.glyphs.train=105 --set epochs=1").code, 0);
   const std::string own = text_of(folder_ / "run" / "config.yaml");
-  // The file that began it says other data; the run's own are used, and that is told.
+  // The file that began it names other data; the run uses its own, and says so.
   const Ran resumed = run("--resume --run " + path("run"));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("data.glyphs.train: 105 -> 205"));
@@ -354,7 +354,7 @@ TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
   EXPECT_THAT(log, testing::ContainsRegex(" nixie [0-9.]+: [^ ]*trainer --config net.yaml --resume\n"));
 }
 
-// What can be refused at once is refused before an hour of reading pictures.
+// Mistakes that can be found at once are found before an hour of reading pictures.
 TEST_F(TrainerProgram, AFolderThatHoldsARunIsRefusedBeforeDataIsLoaded) {
   ASSERT_EQ(run("--run " + path("run") + " --set epochs=1").code, 0);
   const Ran again = run("--run " + path("run") + " --set data.mnist.path=/nonexistent");

@@ -194,7 +194,7 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   TrainConfig config = small_config();
   config.steps = 3;
   train_all(folder.path(), config);
-  // What a run is of may not change unasked, and what is asked for must fit what was saved.
+  // A run's data and model may not change unasked, and changes must fit the saved state.
   const auto refusal = [&](Fault fault, const TrainConfig& other, const std::vector<std::string>& changes = {}) {
     return error_of(fault, [&] { Trainer(other).resume(folder / "last.h5", changes); });
   };
@@ -236,7 +236,7 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   EXPECT_EQ(trainer.step(), 3);
 }
 
-// Rows that the checkpoint counts and the table lacks (a power failure, an editor) are told.
+// Rows that the checkpoint counts and the table lacks (a power failure, an editor) are reported.
 TEST(Trainer, ATableThatDisagreesWithTheCheckpointIsTold) {
   const TempFolder folder;
   TrainConfig config = small_config();

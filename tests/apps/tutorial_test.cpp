@@ -1,5 +1,4 @@
-// The tutorial's commands and the recipes' sweep, run in their order as a reader would, on small pictures in place of
-// photographs.
+// The tutorial's commands and the recipes' sweep, run in order as by a reader, on small pictures in place of photos.
 #include <gmock/gmock.h>
 
 #include "nixie/tests/apps/support.h"

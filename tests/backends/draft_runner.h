@@ -21,7 +21,7 @@ namespace nixie::cuda_plans {
 /// One element of a slot that is read.
 using Draw = double (*)(Dtype, std::mt19937&);
 
-/// What a slot holds before a run: drawn values, or bytes that no result leaves: NaN, -1, 255.
+/// The contents of a slot before a run: drawn values, or bytes that no result leaves: NaN, -1, 255.
 inline Array initial(const Slot& slot, bool poisoned, Draw draw, unsigned seed) {
   Array array(slot.dtype, slot.shape);
   if (poisoned) {
@@ -36,7 +36,7 @@ inline Array initial(const Slot& slot, bool poisoned, Draw draw, unsigned seed) 
   return array;
 }
 
-/// What the outputs hold after the plan ran, lowered for the backend; every run must give the bits of the first.
+/// The outputs after the plan ran, lowered for the backend; every run must give the bits of the first.
 inline std::vector<Array> run(Backend& backend, const Draft& draft, int times, Draw draw) {
   Plan plan = draft.plan;
   backend.lower(plan);

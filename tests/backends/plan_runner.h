@@ -36,7 +36,7 @@ struct PlanCase {
   }
 };
 
-/// What each slot holds after the plan ran on a CPU backend of so many threads.
+/// The contents of each slot after the plan ran on a CPU backend of so many threads.
 inline std::vector<Bytes> run_on_cpu(const PlanCase& c, int threads) {
   static std::map<int, std::shared_ptr<Backend>> backends;
   std::shared_ptr<Backend>& backend = backends[threads];

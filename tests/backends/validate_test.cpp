@@ -152,7 +152,7 @@ TEST(ValidationOfSums, MeasuresADifferenceByTheTermsThatCancel) {
 
 INSTANTIATE_TEST_SUITE_P(On, Validation, testing::Values("cpu", "cuda"), [](const auto& name) { return name.param; });
 
-/// What a device of ours runs in place of the members: a kernel of its own, which may read what no member does.
+/// The kernel that a device of ours runs in place of the members; it may read slots that no member does.
 struct Fused final : Implementation {
   explicit Fused(Kernel kernel) : kernel(std::move(kernel)) {}
   std::string name() const override { return "fused"; }
@@ -258,7 +258,7 @@ TEST(ValidationOfGroups, NamesAGroupWhoseKernelIsWrong) {
   EXPECT_EQ(found.find("fusing: group 0 \"tanh + twice\" by fused: element [0] of y (f32 [64]) is -1.68"), 0u) << found;
 }
 
-// What only members touch takes no bytes unless they are replayed.
+// A slot that only members touch takes no bytes unless they are replayed.
 TEST(ValidationOfGroups, OnlyReplayedMembersTakeMemory) {
   Plan plan = three_kernels();
   fuse_both(plan, Primitive::tanh);

@@ -1,4 +1,4 @@
-// What two configurations differ in.
+// The differences of two configurations.
 #include "nixie/configs/parse/changes.h"
 
 #include <gmock/gmock.h>

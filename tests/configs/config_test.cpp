@@ -113,9 +113,9 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
   } kCases[] = {
       {"modle: mlp\ndata: glyphs\nepochs: 1", "net.yaml:1:1: unknown key \"modle\"; did you mean \"model\"?"},
       {"zzz: mlp\ndata: glyphs\nepochs: 1", "unknown key \"zzz\", expected one of model, init_from, "},
-      {"model: mlp\ndata: glyphs\nepochs: 1\nlr: 1",
+      {kSmall + "lr: 1",
        "unknown key \"lr\"; in this configuration it is schedule.constant.rate; the learning rate stands under"},
-      {"model: mlp\ndata: glyphs\nepochs: 1\nschedule: {cosine: {rate: 0.1}}\nlearning_rate: 1",
+      {kSmall + "schedule: {cosine: {rate: 0.1}}\nlearning_rate: 1",
        "unknown key \"learning_rate\"; in this configuration it is schedule.cosine.rate; "},
       {"model: mlp\ndata: {mnist: {batch: 3}}\nepochs: 1\nbatch_size: 1",
        "unknown key \"batch_size\"; in this configuration it is data.mnist.batch; "},
@@ -272,7 +272,7 @@ TEST(Config, AMissingFileIsAnsweredWithTheNearestName) {
   EXPECT_EQ(config_advice("else.yaml", "/nowhere/bin/trainer"), "");
 }
 
-// Defaults may be more than a document may hold: what is told stands in the file that was read.
+// Defaults may be more than a document may hold: the message is about the file that was read.
 TEST(Config, TooLongWithItsDefaultsIsToldOfItsFile) {
   std::string layers;
   for (int i = 0; i < 30'000; ++i) layers += "- relu\n";

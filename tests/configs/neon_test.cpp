@@ -133,6 +133,9 @@ TEST_F(NeonTest, AConvNetWithRepeatedAnchors) {
   const TrainConfig config = config_of(kConvNet);
   EXPECT_EQ(output_of(config, {2, 3, 224, 224}), Shape({1000}));
   ASSERT_EQ(config.parameter_groups.size(), 2u);
+  std::string broken = kConvNet;
+  broken.erase(broken.find("epochs:") + 6, 1);
+  EXPECT_THAT(error_of([&] { converted(broken); }), HasSubstr(":4:1: no `: ` in this line"));
 }
 
 /// A file whose first layer, which ends in line 4, cost and so on are given.
@@ -290,7 +293,7 @@ dataset: {name: I1K, train_config: {image: {height: 112, width: 112, scale: [0.5
   }
 }
 
-// Each key of the file is either taken or told; what is told stands at its place in neon's file.
+// Each key of the file is either converted or reported at its place in neon's file.
 TEST_F(NeonTest, NoKeyIsDropped) {
   const std::pair<std::string, const char*> kCases[] = {
       {net("{type: Affine, nout: 4, actvation: Tanh, init: Kaiming}"),
@@ -356,7 +359,7 @@ TEST_F(NeonTest, NoKeyIsDropped) {
     const std::string line = error_of([&] { converted(text); });
     EXPECT_THAT(line, AllOf(testing::StartsWith(file_.string() + ":"), HasSubstr(expected)));
   }
-  // Several at once, each where it stands, though three layers repeat it; anchors at the root are no keys of neon.
+  // Several at once, each at its place, though three layers repeat it; anchors at the root are no keys of neon.
   const std::string repeated = net("{type: Linear, nout: 4, init: *i}", "{type: Adam}", "SumSquared",
                                    "layers: [{type: Linear, nout: 4, init: *i}, {type: Linear, nout: 4, init: *i}]");
   try {
@@ -379,7 +382,7 @@ TEST_F(NeonTest, WhatItCannotConvertIsNamed) {
       {"learning_rate: 0.1", "learning_rate: fast", "13:68: learning_rate is \"fast\", expected a finite number"},
       {"name: mnist", "name: imdb", "dataset \"imdb\", expected mnist"},
       {"layers:", "levels:", "has no list of layers"},
-      {"type: Gaussian", "type: Sparse", "initialiser Sparse is not known"},
+      {"type: Gaussian", "type: Sparse", "initialiser Sparse has no counterpart"},
       {"type: Rectlin", "type: Normalizer", "transform Normalizer has no counterpart"},
   };
   for (const auto& each : kCases) {

@@ -185,22 +185,21 @@ TEST(Yaml, BoundsSizeDepthNodesAndText) {
   EXPECT_NE(parse_error(deep).find("more than 64 levels"), std::string::npos);
 }
 
+// A short text that is no YAML is repaired in trials; a long one is not.
 TEST(Yaml, HostileTextEndsQuickly) {
-  const std::size_t size = (1 << 20) - 8;
-  const auto repeat = [&](const std::string& unit) {
-    std::string text;
-    while (text.size() + unit.size() <= size) text += unit;
-    return text;
-  };
-  for (const char* unit : {"[",      "{",    "- ",  "? ",    "a: ", "\"",   "'",   "&a ",   "!a ",         "{a: ",
-                           "[a, ",   ",",    "\n",  " ",     "\t",  "#",    "|\n", "---\n", "%YAML 1.2\n", "a: &a\n",
-                           "- *a\n", "\xff", "a\n", "a:\n ", "]",   "*a: ", "a",   "'a', ", "a: 1\n",      "- a\n"}) {
-    const auto start = std::chrono::steady_clock::now();
-    parse_error(repeat(unit));
-    parse_error("a: " + repeat(unit));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    EXPECT_LT(seconds, 10) << "repeating " << unit;
-  }
+  for (const char* unit : {"[",    "{",       "- ",          "? ",         "a: ",      "\"",   "'",     "&a ",
+                           "!a ",  "{a: ",    "[a, ",        ",",          "\n",       " ",    "\t",    "#",
+                           "|\n",  "---\n",   "%YAML 1.2\n", "- *a\n",     "\xff",     "a\n",  "a:\n ", "]",
+                           "*a: ", "a",       "'a', ",       "a: 1\n",     "- a\n",    "'a\n", "-\n",   "#\n",
+                           "[]",   "a: &a\n", "a: {b}\n",    "a: |\n b\n", "\"a\":\n", "[~,"})
+    for (const auto& [start, size] :
+         {std::pair("", 1 << 20), {"a: ", 1 << 20}, {"a: [", 32 << 10}, {"a: 1\n", 32 << 10}}) {
+      std::string text = start;
+      while (text.size() + 16 <= static_cast<std::size_t>(size)) text += unit;
+      const auto begin = std::chrono::steady_clock::now();
+      parse_error(text);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << start << unit;
+    }
 }
 
 TEST(Yaml, LoadNamesTheFile) {
@@ -318,7 +317,7 @@ TEST(Yaml, MutatedTextIsRefusedOrReadAsYamlCppReadsIt) {
   const std::string alphabet = "\n\n  ::--{}[],&*!|>'\"%@`#?~ao0.\t\\x";
   std::mt19937 random(7);
   int accepted = 0;
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 6'000; ++round) {
     std::string text = seed;
     for (int edits = 1 + static_cast<int>(random() % 4); edits > 0; --edits) {
       const std::size_t at = random() % text.size();
@@ -346,7 +345,7 @@ TEST(Yaml, MutatedTextIsRefusedOrReadAsYamlCppReadsIt) {
     ASSERT_NO_THROW(again = parse_yaml(printed, "f")) << text << "\n-----\n" << printed;
     ASSERT_EQ(print_yaml(again), printed) << text;
   }
-  EXPECT_GT(accepted, 1000);
+  EXPECT_GT(accepted, 300);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(Conv, DeconvIsTheTranspose) {
   expect_values(deconv(pixel, Tensor(w), {.stride = {1 << 30}}), testing::values_of(deconv(pixel, Tensor(w))), 0);
 }
 
-// Black bytes that stand for -2: what a window reads outside the image is 0 all the same, forward and in the filter
+// Black bytes mean -2: a window's values outside the image are 0 all the same, forward and in the filter
 // gradient. A filter of ones counts the pixels in a window, an output gradient of ones the windows that see a pixel.
 TEST(Conv, PadsBytesAfterTheirNormalisation) {
   struct Layer {

@@ -1,5 +1,4 @@
-// Conversions between types: one meaning on the host, in casts, in padding and in Variables, fused or stored, and one
-// rounding.
+// Conversions between types: one meaning and rounding on the host, in casts, in padding and in Variables, fused or not.
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
@@ -10,7 +9,7 @@ using testing::expect_values;
 
 constexpr Dtype kIntegers[] = {Dtype::i64, Dtype::i32, Dtype::u8, Dtype::i8};
 
-// What x is in `dtype` by every way there is, in f64.
+// The value of x in `dtype` by every conversion there is, in f64.
 std::vector<std::pair<std::string, Tensor>> ways_to(const Array& x, Dtype dtype) {
   std::vector<std::pair<std::string, Tensor>> ways;
   const auto add = [&](const char* way, const Tensor& value) { ways.emplace_back(way, value); };
@@ -75,7 +74,7 @@ TEST(Conversions, NumbersToIntegersAreCutEverywhere) {
   expect_values(pad(Array::from(std::vector<float>{0}, {1}).to(Dtype::boolean), {1}, {0}, 0.5), {1, 0}, 0);
 }
 
-// Each lies so little beside the middle of two halves that f32 has it for the middle.
+// Each is so close to the middle of two halves that f32 rounds it to the middle.
 TEST(Conversions, MoreDigitsThanAFloatHasAreRoundedOnce) {
   const struct {
     Dtype from, to;

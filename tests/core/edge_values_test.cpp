@@ -118,7 +118,7 @@ TEST(EdgeValues, GradientsWhereAFormulaDividesByZero) {
   }
 }
 
-// What a reduction of 1s with these values somewhere among them is: numpy's answers.
+// Reductions of 1s with these values somewhere among them: numpy's answers.
 TEST(EdgeValues, Reductions) {
   const struct {
     const char* name;

@@ -95,7 +95,7 @@ TEST(Exchange, RefusesWhatItCannotReadAndLeavesItToTheCaller) {
                "to_dlpack: the value is not computed; evaluate it first");
 }
 
-// Two backends stand for two libraries: on a GPU each has its own stream.
+// Two backends act as two libraries: on a GPU each has its own stream.
 TEST(Exchange, TwoLibrariesWorkOnTheSameMemory) {
   const std::shared_ptr<Backend> other = make_backend(cpu().name());
   const int n = 1 << 18;

@@ -54,7 +54,7 @@ TEST(Layout, ImagesFiltersAndWhatIsMadeOfThemLieChannelsLast) {
     images += !given;
   }
   EXPECT_GE(images, 3);
-  for (const Kernel& kernel : plan.kernels)  // the gradient lies as its Variable does
+  for (const Kernel& kernel : plan.kernels)  // the gradient has its Variable's layout
     EXPECT_FALSE(kernel.label.starts_with("copy") && kernel.domain == w.shape()) << kernel.label;
 }
 

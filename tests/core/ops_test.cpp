@@ -1,5 +1,4 @@
-// Every elementwise op: value against the C++ library in double, gradient against central differences, odd shapes and
-// types.
+// Every elementwise op: value against the C++ library in double, gradient against central differences, odd shapes.
 #include <map>
 #include <numbers>
 
@@ -277,7 +276,7 @@ TEST(Elementwise, PowersOfZeroHaveAGradientInTheirExponent) {
   expect_values(slope_of(zero, below), {-INFINITY}, 0);
 }
 
-// A number of C++ is no f32 number where what stands beside it is f64.
+// A number of C++ is no f32 number where the other operand is f64.
 TEST(Elementwise, PowersOfNumbersHaveAllDigits) {
   const std::vector<double> places = {1, 0.001, 3};
   const Tensor x = Array::from(places, {3});

@@ -180,7 +180,7 @@ TEST(Memory, NoTwoLiveValuesOverlapAndWaitsAreTopological) {
     }
   auto bytes = [&](int s) {
     const Slot& slot = plan.slots[static_cast<std::size_t>(s)];
-    // externals lie in spaces of their own
+    // externals are in spaces of their own
     const std::int64_t base = slot.external ? (std::int64_t{1} << 40) * (s + 1) : slot.offset;
     return std::pair{base, base + slot.size_bytes()};
   };

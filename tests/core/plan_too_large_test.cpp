@@ -1,4 +1,4 @@
-// What is said about a plan that does not fit: its largest tensors, and a batch that should fit.
+// The message about a plan that does not fit: its largest tensors, and a batch that should fit.
 #include "nixie/core/passes/plan_too_large.h"
 
 #include <gtest/gtest.h>

@@ -87,7 +87,7 @@ TEST(Precision, ActivationsAreHalvesAndStateIsNot) {
       EXPECT_EQ(shadow.dtype, half);
       EXPECT_TRUE(shadow.external);
     }
-    // Whatever is as large as an image lies in halves; small statistics stay f32.
+    // Whatever is as large as an image is stored in halves; small statistics stay f32.
     for (const Slot& slot : plan.slots) {
       if (slot.external || !is_floating(slot.dtype)) continue;
       EXPECT_EQ(slot.dtype, slot.shape.size() >= 16 * 8 * 4 * 4 ? half : slot.dtype) << slot.name << "\n"
@@ -224,7 +224,7 @@ TEST(Precision, MapsOfHalvesStayWhereTheyFeedTheLoss) {
   }
 }
 
-// What a benchmark of gradients asks for: the same halves as a step that updates with them.
+// A benchmark of gradients has the same halves as a step that updates with them.
 TEST(Precision, GradientsAsOutputsLeaveActivationsHalves) {
   Net net;
   Step step(

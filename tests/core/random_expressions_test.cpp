@@ -1,6 +1,5 @@
 // Random expressions of unbounded numbers, evaluated at once and op by op: what a pass rewrites has the value of what
-// was written. (The random graphs beside this file cut every value back to small integers, so no two ops of theirs
-// meet.)
+// was written. (The random graphs beside this file cut every value back to small integers, so no two ops meet.)
 #include <random>
 
 #include "nixie/tests/core/support.h"

@@ -38,7 +38,7 @@ struct Node {
 };
 using Program = std::vector<Node>;
 
-/// What an elementwise node computes, twice.
+/// The formula of an elementwise node, twice.
 struct Binary {
   Tensor (*tensor)(const Tensor&, const Tensor&);
   double (*plain)(double, double);
@@ -249,7 +249,7 @@ std::vector<Value> built(const Program& program, unsigned seed) {
   std::vector<Value> values = leaves(seed);
   for (const Node& node : program) {
     const Value &x = values[node.a % values.size()], &y = values[node.b % values.size()];
-    if (node.kind == kLeftOut) {  // a leaf stands in its place
+    if (node.kind == kLeftOut) {  // a leaf takes its place
       values.push_back(values[0]);
       continue;
     }
@@ -285,7 +285,7 @@ std::vector<Value> built(const Program& program, unsigned seed) {
   return values;
 }
 
-/// What is wrong with the last values of a program, "" where nothing is.
+/// The fault in the last values of a program; "" without one.
 std::string difference(const Program& program, unsigned seed, Backend& backend) try {
   const std::vector<Value> values = built(program, seed);
   std::vector<Tensor> outputs;

@@ -147,8 +147,7 @@ TEST(RandomSets, AVariableMayBecomePartsOfItself) {
   EXPECT_EQ(queue.array().to_vector<float>(), (std::vector<float>{7, 6, 1, 2, 3}));
 }
 
-// The product needs all of the old value, so the new one waits in a slot of its own, from which the second product
-// reads.
+// The product needs all of the old value, so the new one is in a slot of its own, which the second product reads.
 TEST(RandomSets, TheNewValueIsReadAfterItIsSet) {
   const std::int64_t n = 8;
   const Tensor turn = roll(cast(coordinate({n, n}, 0) == coordinate({n, n}, 1), Dtype::f32), 1, 1);  // rolls columns

@@ -51,7 +51,7 @@ TEST(Recompute, BatchNormStoresWhatTheNextLayerReadsAlone) {
   EXPECT_EQ(stores_of(plan_of(outputs, true), images), 4) << to_string(plan_of(outputs, true));
 }
 
-// A gated gradient is copied with all that lies between it and the head, which must be little.
+// A gated gradient is copied with all ops between it and the head, which must be few.
 TEST(Recompute, LongChainsBehindAGateAreNotCopied) {
   const Tensor beside = random_array({4, 4}, 0.5, 1.5, 1), ones_of_four = random_array({4, 4}, 0.5, 1.5, 2);
   for (const bool squares : {false, true}) {
@@ -62,8 +62,7 @@ TEST(Recompute, LongChainsBehindAGateAreNotCopied) {
   }
 }
 
-// Copies of nodes change the order of leaves and numbers; a Step recomputes all the same, and binds what its plan asks
-// for.
+// Copies of nodes change the order of leaves and numbers; a Step recomputes all the same, and binds its plan's leaves.
 TEST(Recompute, IsPartOfAStep) {
   const Layers layers;
   const auto normalised = [&](const Tensor& z) {
@@ -81,7 +80,7 @@ TEST(Recompute, IsPartOfAStep) {
     testing::expect_values(found.at(names[i]), testing::values_of(evaluate(expected[i])), 1e-3);
 }
 
-// What kernels with heads load of a shape beside their operands.
+// The values of a shape that kernels with heads load beside their operands.
 int loads_beside_heads(const Plan& plan, const Shape& shape) {
   int count = 0;
   for (const Kernel& kernel : plan.kernels)
@@ -131,7 +130,7 @@ TEST(Recompute, FindsTheGatesOfSlices) {
   };
   const Tensor y = conv(concat({branch(layers.first), branch(third)}, 1), last);
   const auto outputs = gradients(sum(y * y), {layers.first, third, layers.scale, layers.shift});
-  // What is normalised, its gradient and the gate, for both branches in one kernel; then a kernel for each.
+  // The normalised value, its gradient and the gate, for both branches in one kernel; then a kernel for each.
   EXPECT_EQ(images_reduced(plan_of(outputs, false)), 6);
   EXPECT_EQ(images_reduced(plan_of(outputs, true)), 2) << to_string(plan_of(outputs, true));
 }
@@ -158,7 +157,7 @@ TEST(Recompute, ChangesNoGradient) {
                                    random_array({2, 3, 2, 2}, -1, 1, 5)});
 }
 
-// What takes long to compute, is made of two stored values, or goes to memory anyway, is stored as before.
+// A value that takes long to compute, is made of two stored values, or goes to memory anyway, is stored as before.
 TEST(Recompute, LeavesTheRest) {
   const Layers layers;
   const Shape images{2, 4, 6, 6};

@@ -1,4 +1,4 @@
-// What core's tests share: a backend, random arrays, and gradients checked against central differences in f64.
+// Helpers for core's tests: a backend, random arrays, and gradients checked against central differences in f64.
 #pragma once
 
 #include <gtest/gtest.h>

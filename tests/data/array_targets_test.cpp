@@ -269,7 +269,7 @@ TEST(ArrayImages, OfNumbersAreNormalised) {
   }
   EXPECT_NEAR(sum, 0, 1e-5);
   EXPECT_NEAR(square / 3, 1, 1e-5);
-  // What a prediction does with the number itself.
+  // A prediction's conversion of the number itself.
   const Preparation preparation = data.train->preparation();
   data.test->load(0, {}, pixels);
   const double raw = pixels[0] * preparation.deviation[0] * 255 + preparation.mean[0] * 255;

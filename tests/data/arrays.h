@@ -1,4 +1,4 @@
-// What the tests of arrays share: numpy's and HDF5's files made on the spot.
+// Helpers for tests of arrays: numpy's and HDF5's files made on the spot.
 #pragma once
 
 #include <hdf5.h>
@@ -20,7 +20,7 @@ inline Bytes npy(const std::string& descr, const std::string& shape, const Bytes
 }
 
 /// An archive of arrays as numpy.savez_compressed writes it. `count`: how many its end says there are, if not all; with
-/// 65,535, all of them stand in the end of zip64.
+/// 65,535, all of them are in the end of zip64.
 inline Bytes npz(const std::vector<std::pair<std::string, Bytes>>& arrays, std::optional<std::uint16_t> count = {}) {
   Bytes archive, directory;
   const auto put = [](Bytes& to, std::uint64_t number, int bytes) {
@@ -54,7 +54,7 @@ inline Bytes npz(const std::vector<std::pair<std::string, Bytes>>& arrays, std::
   return archive;
 }
 
-/// The bytes of numbers, as they lie in memory.
+/// The bytes of numbers in memory.
 template <class T>
 Bytes bytes_of_numbers(const std::vector<T>& values) {
   const auto* begin = reinterpret_cast<const std::uint8_t*>(values.data());

@@ -167,7 +167,7 @@ TEST(FiledArrays, SayWhatIsWrongWithASample) {
   EXPECT_THAT(found, HasSubstr("x.h5: images: sample 4 holds inf, expected numbers that are finite"));
 }
 
-// Of an array that is not stored in chunks HDF5 would give zeros.
+// HDF5 would give zeros for an array that is not stored in chunks.
 TEST(FiledArrays, AFileThatIsCutOffMeanwhileIsTold) {
   const TempFolder folder;
   {

@@ -1,5 +1,4 @@
-// The words for a half in the names of folders, tables, shards and arrays: one list, one order, and a line for the
-// rest.
+// The words for a half in names of folders, tables, shards and arrays: one list, one order, and a line for the rest.
 #include "nixie/data/files/halves.h"
 
 #include <gmock/gmock.h>

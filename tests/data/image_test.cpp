@@ -278,7 +278,7 @@ void try_mutants(int count) {
 TEST(Image, SurvivesMutants) { try_mutants(1500); }
 TEST(Image, SurvivesMoreMutantsLong) { try_mutants(10000); }
 
-// What is not scaled is copied: the same bytes as by way of the filter.
+// An image that is not scaled is copied: the same bytes as by way of the filter.
 TEST(Window, BytesAreThoseOfThePixels) {
   const Image image = picture(23, 17);
   for (const bool mirrored : {false, true})

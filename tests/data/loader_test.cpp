@@ -82,7 +82,7 @@ TEST(Loader, AnEpochIsAPermutationWithoutTheLastPartialBatch) {
 }
 
 TEST(Loader, EveryPlaceIsEquallyLikely) {
-  // Over 3000 epochs of 8 samples, sample 0 stands at each place 375 times, give or take 18.
+  // Over 3000 epochs of 8 samples, sample 0 is at each place 375 times, give or take 18.
   Loader loader(numbers(8), {.batch = 8, .threads = 1}, 3, true);
   std::vector<int> places(8);
   for (int epoch = 0; epoch < 3000; ++epoch) {
@@ -152,7 +152,7 @@ TEST(Loader, BytesStayBytes) {
   EXPECT_EQ(images.shape(), (Shape{10, 3, 1, 1}));
   for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(images.data<std::uint8_t>()[i], 10 + i / 3);
   std::vector<float> pixels(3);
-  dataset->load(10, {}, pixels);  // what the bytes stand for
+  dataset->load(10, {}, pixels);  // the values of the bytes
   EXPECT_NEAR(pixels[0], (10 / 255.0 - 0.5) / 0.5, 1e-6);
   EXPECT_NEAR(pixels[1], (10 / 255.0 - 0.25) / 0.25, 1e-6);
   EXPECT_NEAR(pixels[2], 10 / 255.0, 1e-6);

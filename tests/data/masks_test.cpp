@@ -186,7 +186,7 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   EXPECT_THAT(error(), HasSubstr("masks/none.png cannot be read: Too many levels of symbolic links; check the path"));
 }
 
-// What is replaced while a run goes on is found when it is read, not by a loss that is no number.
+// A mask that is replaced while a run goes on is found when it is read, not by a loss that is no number.
 TEST_F(MasksTest, ThatChangeWhileTheyAreReadAreRefused) {
   for (const char* name : {"a", "b"}) write_pair(name, 8, 6, Bytes(48, 2));
   const auto data = ImageFolder{.path = table(), .crop = 6, .resize = 6, .holdout = 0.5f}.open().test;

@@ -1,4 +1,4 @@
-// Datasets of one's own that change, end or lie while they are read, and halves that do not go together.
+// Datasets of one's own that change, end or report wrong sizes while they are read, and halves that do not fit.
 #include <gmock/gmock.h>
 
 #include <cmath>

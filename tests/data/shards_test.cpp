@@ -301,7 +301,7 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
   EXPECT_THAT(error_of(Fault::data, [] { scan_shards({"/none.tar"}); }), HasSubstr("/none.tar: cannot be read"));
 }
 
-// Whatever bytes change, an archive is read or refused; what is read lies in the file.
+// Whatever bytes change, an archive is read or refused; all that is read is inside the file.
 TEST_F(ShardsTest, SurvivesMutants) {
   const Bytes good =
       tar({{"1.jpg", in_bytes("x")}, {"pax", in_bytes("13 path=a/b.c\n"), 'x'}, {"1.cls", in_bytes("0")}});

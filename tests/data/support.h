@@ -1,4 +1,4 @@
-// What the tests of data/ share: a folder that goes away, IDX files made on the spot, and caught errors.
+// Helpers for tests of data/: a folder that goes away, IDX files made on the spot, and caught errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ inline Bytes big_endian(std::initializer_list<std::uint32_t> words) {
   return bytes;
 }
 
-/// Where real data lies, or "" where the machine has none.
+/// The folder of real data, or "" where the machine has none.
 inline std::string real_data() {
   const char* folder = std::getenv("NIXIE_TEST_DATA");
   return folder ? folder : "";

@@ -134,7 +134,7 @@ TEST_F(TableFileTest, AreADataset) {
     EXPECT_EQ(label, static_cast<std::int32_t>(sample[0]) % 2);
     EXPECT_EQ(sample[0] + sample[1], 100);
   }
-  // Of a table with or without its targets the same columns are predicted.
+  // Predictions take the same columns of a table with or without its targets.
   for (const char* text : {"1,2\n3,4\n", "a,b,kind\n1,2,odd\n3,4,even\n"}) {
     const std::vector<Array> samples = prepare_arrays(table(text), data.test->preparation());
     ASSERT_EQ(samples.size(), 2u) << text;
@@ -167,8 +167,7 @@ TEST_F(TableFileTest, OfTwoHalvesNameTheirColumnsAlike) {
     }
 }
 
-// Amperes beside seconds since 1970: in any unit a column has the deviation 1, and a prediction sees what the training
-// saw.
+// Amperes beside seconds since 1970: a column has the deviation 1 in any unit, in predictions as in training.
 TEST_F(TableFileTest, ColumnsOfAnyUnitAreNormalised) {
   const struct {
     double offset, unit;

@@ -32,7 +32,7 @@ TEST(UnpackingLimit, IsWhatWasSetOrAQuarterOfTheFreeMemory) {
 
 class Unpacking : public testing::Test {
  protected:
-  /// What reading the array says with a limit in GiB, 0 for the memory's.
+  /// The error of reading the array with a limit in GiB, 0 for the memory's.
   std::string error(const std::string& name, double unpack) const {
     return error_of(Fault::data, [&] {
       const NumberArray images = open_arrays(folder_ / name, 1, nullptr, unpack)->array("images");

@@ -1,4 +1,4 @@
-// What is fuzzed: readers of bytes that strangers may have written.
+// The fuzz targets: readers of bytes that strangers may have written.
 #pragma once
 
 #include <cstdint>

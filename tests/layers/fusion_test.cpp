@@ -1,4 +1,4 @@
-// What the composites of layers and losses become: few kernels, counted on the plan.
+// Composites of layers and losses become few kernels, counted on the plan.
 #include "nixie/tests/layers/layer_check.h"
 
 namespace nixie {

@@ -1,5 +1,4 @@
-// Holds a layer against a reference: values, and gradients of input and parameters against the reference's central
-// differences.
+// Compares a layer with a reference: values, and gradients of input and parameters with its central differences.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -252,7 +252,7 @@ std::vector<LayerCase> pool_cases() {
        {2, 5, 2, 3},
        [](const Named&, const Values& x) { return maxout(x, 3, 1, 1); }},
   };
-  for (LayerCase& c : cases) c.step = 1e-5;  // maxima may lie close together
+  for (LayerCase& c : cases) c.step = 1e-5;  // maxima may be close together
   return cases;
 }
 

@@ -191,7 +191,7 @@ class Grower {
   Sequential net_;
 };
 
-/// What a training pass gives: the output, the gradients of input and parameters, and the buffers after it. Parameters
+/// Results of a training pass: the output, the gradients of input and parameters, and the buffers after it. Parameters
 /// are multiplied by 1 + `jitter` times a random number.
 std::map<std::string, std::vector<double>> results_of(const Grower& grower, unsigned seed, Backend& backend,
                                                       PrecisionPolicy precision, Fusion fusion, double jitter = 0,
@@ -259,7 +259,7 @@ Precision traits(PrecisionPolicy policy) {
   }
 }
 
-/// What is wrong with the net of a seed, "" where nothing is.
+/// The fault of a seed's net; "" without one.
 std::string mistake(unsigned seed, PrecisionPolicy policy) {
   const Grower grower(seed);
   const auto [precision, like, jitter, bound] = traits(policy);
@@ -287,7 +287,7 @@ std::string mistake(unsigned seed, PrecisionPolicy policy) {
         if (other == name || is_alike) explained = std::max(explained, distance(value, plain.at(other)));
       }
     if (far <= 3 * explained) continue;
-    // What is zero but for rounding, as the gradient of a bias in front of a normalisation, is noise in every run.
+    // A value that is zero but for rounding, as a bias's gradient in front of a normalisation, is noise in any run.
     if (far * rms(expected) <= jitter * (name.starts_with("d.") ? largest : 1)) continue;
     mistakes += fmt::format("\n  {} is {:.2g} of its norm away, rounding explains {:.2g}", name, far, explained);
   }

@@ -77,7 +77,7 @@ void each_of(const std::int64_t (&size)[3], F&& function) {
       for (std::int64_t w = 0; w < size[2]; ++w) function(d, h, w);
 }
 
-/// What a sliding window does along each spatial axis.
+/// The steps of a sliding window along each spatial axis.
 struct Window {
   std::vector<int> size, stride, pad, dilation;
 };

@@ -1,6 +1,5 @@
 // The kernels of whole training steps compile without a GPU: forward, backward and update, under the precision policies
-// and for each architecture, without spills to speak of, and without ptxas giving up on registers or on products that
-// overlap.
+// and for each architecture, with few spills, and without ptxas giving up on registers or overlapping products.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
@@ -141,7 +140,7 @@ TEST(CudaModelKernels, Resnet18InHalvesForHopper) {
 
 class CudaModelKernelsFor : public testing::TestWithParam<const char*> {};
 
-// Of the programs that one template and tile gives under a policy, the longest; with --long all of every net.
+// The longest of the programs of one template and tile under a policy; with --long all of every net.
 TEST_P(CudaModelKernelsFor, EachTemplateAndTileUnderEveryPolicy) {
   CudaPrograms programs;
   for (const AnyModel& net : {AnyModel(Alexnet{}), AnyModel(Overfeat{}), AnyModel(Vgg<11>{}), AnyModel(Resnet<18>{}),

@@ -165,7 +165,7 @@ TEST_F(DurableFile, GoesIntoTheFolderThatWasOpenedOrNowhere) {
   EXPECT_FALSE(fs::exists(moved / "old"));
 }
 
-// Also by HDF5, which opens files by a path, whatever stands at the folder's path.
+// Also by HDF5, which opens files by a path, whatever is at the folder's path.
 TEST_F(DurableFile, IsReadInTheFolderThatWasOpened) {
   const fs::path run = folder_ / "run";
   fs::create_directory(run);

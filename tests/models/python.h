@@ -25,7 +25,7 @@ struct PythonRun {
   std::string output = {};
 };
 
-/// Of a script in tests/models and its arguments.
+/// Runs a script in tests/models with its arguments.
 inline PythonRun run_python(const std::string& command) {
   PythonRun run;
   std::FILE* pipe = ::popen((python() + " " + NIXIE_SOURCE_DIR + "/tests/models/" + command + " 2>&1").c_str(), "r");

@@ -56,7 +56,7 @@ TEST_F(SafetensorsTest, AreKnownByWhateverLength) {
   }
 }
 
-// What safetensors 0.8.0 for Python wrote for {"b": uint64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
+// The bytes that safetensors 0.8.0 for Python wrote for {"b": uint64 [2], "a": float16 [[1, -2]], "w": float32 [0.5]}.
 TEST_F(SafetensorsTest, ReadsWhatPythonWrote) {
   const std::string header =
       R"({"b":{"dtype":"U64","shape":[2],"data_offsets":[0,16]},"w":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},)"

@@ -86,7 +86,7 @@ TEST_F(Save, NumbersThatNoOptimizerHasAreRefused) {
   }
 }
 
-// What load refuses is not written over a file that it takes.
+// A state that load refuses is not written over a file that it takes.
 TEST_F(Save, NumbersThatLoadRefusesAreNotWritten) {
   const Model model(Sequential{Linear{.out = 4}, BatchNorm{}}, {4, 5}, 3);
   const Optimizer plateau(model.parameters(), {.rule = Sgd{}, .schedule = PlateauRate{.rate = 0.01, .maximize = true}});

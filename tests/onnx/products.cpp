@@ -12,7 +12,7 @@ using Ints = std::vector<std::int64_t>;
 
 std::vector<int> to_ints(const Ints& values) { return {values.begin(), values.end()}; }
 
-// What windows over the spatial axes of x take before and after them.
+// The pads of windows before and after the spatial axes of x.
 struct Windows {
   Ints window, stride, dilation, low, high;
 

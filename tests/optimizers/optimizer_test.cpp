@@ -208,7 +208,7 @@ TEST(Optimizer, StateIsNamedByParameterAndBuffer) {
                                              "fc.weight.exp_avg_sq", "fc.bias.exp_avg", "fc.bias.exp_avg_sq"}));
 }
 
-// What no parameter owns is read from a checkpoint's numbers, which are checked against these.
+// Numbers that no parameter owns come from a checkpoint's numbers, which are checked against these.
 TEST(Optimizer, SharedStateHasRangesThatHoldIt) {
   for (const bool maximize : {false, true}) {
     Toy toy;

@@ -180,7 +180,7 @@ TEST(Rules, MatchPyTorchsFormulas) {
   }
 }
 
-// Of a constant gradient, from the first step on.
+// Steps for a constant gradient, from the first on.
 TEST(Rules, AStepOfAdamIsTheRateWhereAveragesAreSlow) {
   for (const double beta1 : {0.0, 0.9, 0.9999})
     for (const double beta2 : {0.0, 0.999, 0.9999, 0.99999, 0.999999}) {

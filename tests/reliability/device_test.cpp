@@ -176,7 +176,7 @@ TEST_F(Device, MissingAndOldLibrariesAreNamedAtOnce) {
       std::printf("%s=%s: %.2f s\n", how, c.name, seconds);
     }
   }
-  // What needs no GPU works without any of it.
+  // Commands that need no GPU work without any of it.
   EXPECT_EQ(train("small", {{"NIXIE_FAULT_MISSING", "libcuda.so"}}), 3);
   const std::string before = "NIXIE_FAULT_MISSING=lib LD_PRELOAD=" NIXIE_BINARY_DIR "/libnixie_device_faults.so ";
   EXPECT_EQ(

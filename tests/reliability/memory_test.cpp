@@ -1,4 +1,4 @@
-// What the trainer says where there is too little memory: the tensor, and a batch that fits.
+// The trainer's message where there is too little memory: the tensor, and a batch that fits.
 #include <gmock/gmock.h>
 
 #include <sys/resource.h>
@@ -115,7 +115,7 @@ steps: 2
 save_every: 1
 )";
 
-/// Follows what is told under each limit: a batch that fits trains to the end, evaluations and saves included, and
+/// Follows the advice under each limit: a batch that fits trains to the end, evaluations and saves included, and
 /// where 1 does not, it does not under a limit that is a little lower. How often a batch was named.
 int follow_advice(const TempFolder& folder, const Limited& limited, int start) {
   const std::string net = (folder / "net.yaml").string(), run = (folder / "run").string();
@@ -149,7 +149,7 @@ int follow_advice(const TempFolder& folder, const Limited& limited, int start) {
   return named;
 }
 
-// What no batch changes (weights, their averages and copies, a checkpoint in the making) is wanting at once.
+// Arrays that no batch changes (weights, their averages and copies, a checkpoint in the making) fail at once.
 TEST_F(WantOfMemory, TheBatchThatIsSaidToFitFits) {
   const Limited kCases[] = {{"", kConvolutions, {200}}, {"", kCopies, {160}},        {"", kParts, {65, 85}},
                             {"", kImages, {130}},       {"--dry-run", kParts, {80}}, {"summary", kParts, {65}}};
@@ -171,7 +171,7 @@ TEST_F(WantOfMemory, TheBatchThatIsSaidToFitFitsLong) {
   EXPECT_GE(named, 30);
 }
 
-/// What is in a folder whose name begins so.
+/// Whether a folder holds a name that begins so.
 bool has_entry(const std::filesystem::path& folder, const std::string& start) {
   return std::ranges::any_of(std::filesystem::directory_iterator(folder),
                              [&](const auto& entry) { return entry.path().filename().string().starts_with(start); });

@@ -1,4 +1,4 @@
-// What the trainer says about mistakes: each message points at its place, is one line, and says what to do.
+// The trainer's messages about mistakes: each points at its place, is one line, and says what to do.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -99,7 +99,7 @@ TEST_F(Messages, NameOnePlace) {
   EXPECT_THAT(ran.output, Not(HasSubstr("net.yaml:2")));
 }
 
-// What could not be saved is told before the run, not at its first checkpoint.
+// A name that cannot be saved is an error before the run, not at its first checkpoint.
 TEST_F(Messages, TooLongAClassIsToldBeforeTheRun) {
   std::string rows;
   for (int i = 0; i < 12; ++i) rows += "1,2," + (i % 2 ? "cat" : std::string(1'100'000, 'x')) + "\n";
@@ -265,7 +265,7 @@ TEST_F(Messages, AnEmptyValueIsRefused) {
   }
 }
 
-// What a command prints is its result: lost, it is a fault. A run's result is in its folder.
+// A command's output is its result: losing it is a fault. A run's result is in its folder.
 TEST_F(Messages, OutputThatIsLostIsAFault) {
   const std::string net = write("net.yaml", "model: mlp\n" + kEnd);
   std::vector<std::string> commands{"explain lenet", "explain --help", "benchmark --help",
@@ -380,7 +380,7 @@ TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   EXPECT_GT(refused, 0);
 }
 
-// What std::filesystem throws is an error of the disk, as any other.
+// An exception of std::filesystem is an error of the disk, as any other.
 TEST_F(Messages, PathsThatCannotBeAreNamedInOneLine) {
   const std::string net = write("net.yaml", "model: mlp\n" + kEnd), name = "'" + std::string(300, 'a') + "\nb'";
   for (const std::string& arguments :

@@ -217,7 +217,7 @@ TEST_F(Reliability, EveryFailingReadLosesNothingLong) {
   disturb_reads({std::to_string(EIO), "short", kInterrupted}, 1'000'000);
 }
 
-// What is there is then not known: no other trainer, no other file.
+// The contents of the folder are then not known: no other trainer, no other file.
 TEST_F(Reliability, AFailingLookLosesNothing) { disturb_reads({std::to_string(EIO)}, 12, "looks"); }
 TEST_F(Reliability, EveryFailingLookLosesNothingLong) { disturb_reads({std::to_string(EIO)}, 1'000'000, "looks"); }
 

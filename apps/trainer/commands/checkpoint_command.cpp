@@ -119,7 +119,7 @@ void check_values(const Checkpoint& checkpoint, const std::filesystem::path& fil
   check_ranges(checkpoint, file.string(), *model);
 }
 
-/// What a checkpoint says of its optimizer and of the samples that its model takes.
+/// The lines about a checkpoint's optimizer and the samples that its model takes.
 Checkpoint::Values facts_of(const Checkpoint& checkpoint) {
   Checkpoint::Values facts = {{"optimizer", checkpoint.optimizer_type},
                               {"classes", fmt::format("{}", fmt::join(checkpoint.class_names, ", "))},

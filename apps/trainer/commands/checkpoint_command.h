@@ -6,12 +6,11 @@
 
 namespace nixie {
 
-/// The contents as text: origin, run, classes, preparation, and every array with its type and shape. Throws
-/// Fault::checkpoint.
+/// The contents as text: origin, run, classes, preparation, each array's type and shape. Throws Fault::checkpoint.
 std::string inspect_text(const std::filesystem::path& file);
 
 /// The configuration that a checkpoint was written with. Throws Fault::checkpoint.
-/// What two files differ in: the configurations, the counters, and each array with its largest difference; "" where
+/// The differences of two files: the configurations, the counters, and each array with its largest difference; "" where
 /// nothing does. `same` is set to whether they are equal.
 std::string difference_text(const std::filesystem::path& first, const std::filesystem::path& second, bool& same);
 

@@ -14,8 +14,7 @@ struct CheckpointChoice {
 /// The best checkpoint of the run in runs/NAME/N that was saved last.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& runs);
 
-/// The file. Where nothing is named and another run did better, stderr says so. Throws a usage Error where there is
-/// none.
+/// The file. Where nothing is named and another run did better, stderr says so. Throws a usage Error without one.
 std::filesystem::path chosen_checkpoint(const CheckpointChoice& choice);
 
 }  // namespace nixie

@@ -30,7 +30,7 @@ namespace {
 
 using Run = std::function<int()>;
 
-// What the first argument of a command may be.
+// The words that may be a command's first argument.
 const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verify", "diff", "convert"},
                                kDataActions = {"inspect", "show", "split", "verify", "pack"};
 

@@ -69,7 +69,7 @@ Run read_run(const Folder& folder) {
           config_text(load_config(FilePlace(folder, "config.yaml")))};
 }
 
-/// The changes, but for a part that another name stands in for (`data: image_folder -> packed`) just that.
+/// The changes; a part under another name is one change (`data: image_folder -> packed`).
 std::vector<std::string> told_changes(const std::string& from, const std::string& to) {
   const auto chosen = [](const Tree& tree, const std::string& key) {
     const Tree* part = tree.find(key);
@@ -98,7 +98,7 @@ Curve metric_curve(const Run& run, const std::string& name) {
   return found == metrics.end() ? Curve{} : found->second;
 }
 
-/// Of all runs, each once, in their order.
+/// The metrics of all runs, each once, in their order.
 std::vector<std::string> metric_names(const std::vector<Run>& runs) {
   std::vector<std::string> names;
   for (const Run& run : runs)

@@ -61,7 +61,7 @@ end
 complete -c trainer -f -a '(__nixie_trainer)'
 )script"}};
 
-/// What a value of the option may be, where it is a word of a list; its help says so: `TEXT:{test,train}`.
+/// The words that the option's value may be, from its help: `TEXT:{test,train}`; none for other values.
 Words values_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{'), end = type.find('}');
@@ -76,7 +76,7 @@ Words names_of() {
   return names;
 }
 
-/// What the key may be set to, where that is a word.
+/// The words that the key may be set to.
 template <class Value>
 Words values_of_type() {
   if constexpr (std::is_same_v<Value, bool>) return {"true", "false"};

@@ -11,7 +11,7 @@ const std::vector<std::string>& completion_shells();
 /// A script for the shell, which asks the program at each completion: `source <(trainer completion bash)`.
 std::string completion_script(const std::string& shell);
 
-/// What may stand in place of the last word of a command line: commands, options, their values, keys of --set and
+/// Completions of the last word of a command line: commands, options, their values, keys of --set and
 /// theirs. Nothing where only a file fits. The words, beginning with the program's name, are joined by '\x1f'.
 std::vector<std::string> completions(const std::string& line);
 

@@ -51,7 +51,7 @@ struct PictureSizes {
       }
     for (auto* each : {&widths, &heights, &short_sides}) std::sort(each->begin(), each->end());
   }
-  /// Of samples: that of the middle picture, 256 at most.
+  /// The side of samples: that of the middle picture, 256 at most.
   std::int64_t side() const { return short_sides.empty() ? 1 : std::min<std::int64_t>(256, short_sides[middle()]); }
   std::string text() const {
     if (widths.empty()) return {};
@@ -137,7 +137,8 @@ std::string numbers_text(const std::vector<double>& numbers) {
 }
 
 void print_damage(const char* name, const DataScan& scan) {
-  for (std::size_t i = 0; i < scan.damaged.size(); ++i)  // a damaged block is told of once, not for each of its samples
+  for (std::size_t i = 0; i < scan.damaged.size();
+       ++i)  // a damaged block is reported once, not for each of its samples
     if (i == 0 || scan.damaged[i] != scan.damaged[i - 1]) tell("{}: {}\n", name, scan.damaged[i]);
 }
 

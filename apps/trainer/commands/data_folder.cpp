@@ -93,7 +93,7 @@ struct ImageSize {
   std::int64_t channels, side;
 };
 
-/// Of the dataset that the configuration names now; nothing where it has no size of its own.
+/// The size of the configuration's present dataset; nothing where it has no size of its own.
 std::optional<ImageSize> size_of(const AnyDataset& data) {
   if (data.kind() == Mnist::name || data.kind() == Glyphs::name) return ImageSize{1, 28};
   if (data.kind() == Cifar10::name || data.kind() == Cifar100::name) return ImageSize{3, 32};
@@ -119,7 +119,7 @@ std::optional<std::int64_t> middle_side(const fs::path& folder) {
   return sides[sides.size() / 2];
 }
 
-/// What the last layer has to give, and the kind of that layer.
+/// The outputs that the last layer must have, and the kind of that layer.
 struct LastLayer {
   std::int64_t outputs = 0;
   const char* kind = Linear::name;

@@ -28,8 +28,7 @@ std::filesystem::path take_source(std::vector<std::string>& assignments);
 std::vector<std::string> with_data(const std::filesystem::path& file, std::filesystem::path folder,
                                    std::vector<std::string> assignments);
 
-/// `assignments` with those of the source that they name for the data of a run's own configuration in front. Its model
-/// stays.
+/// `assignments` behind those for the source that they name as the data of a run's own configuration. Its model stays.
 std::vector<std::string> with_source(const TrainConfig& own, std::vector<std::string> assignments);
 
 }  // namespace nixie

@@ -33,7 +33,7 @@ struct Sums {
   }
 };
 
-/// What is known of the targets read so far.
+/// Facts about the targets read so far.
 struct TargetSums {
   std::vector<double> plain, square, least, most;
 

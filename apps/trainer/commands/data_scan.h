@@ -12,7 +12,7 @@ namespace nixie {
 struct DataScan {
   std::vector<std::int64_t> counts = {};          ///< samples of each class; of masks, pixels
   std::vector<double> mean = {}, deviation = {};  ///< per channel; of bytes in [0, 1]
-  /// Of targets that are numbers, the first kTargets of a sample.
+  /// Statistics of a number in the targets; of the first kTargets, where targets are numbers.
   struct Numbers {
     double mean = 0, deviation = 0, least = 0, most = 0;
   };

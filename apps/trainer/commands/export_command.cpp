@@ -25,7 +25,7 @@ std::string json_text(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// Throws unless what stands there, if anything, is what export wrote: no checkpoint that a run goes on from, no data.
+/// Throws if the file there, if any, is not one that export wrote: no checkpoint that a run goes on from, no data.
 void check_replaceable(const std::filesystem::path& out) {
   if (std::error_code ignored; !std::filesystem::exists(out, ignored)) return;
   bool trains = false;
@@ -39,7 +39,7 @@ void check_replaceable(const std::filesystem::path& out) {
   check(!trains, out.string(), " is a run's checkpoint, with the optimizer's state; name another file");
 }
 
-/// What a program that reads the file needs besides the graph.
+/// The facts that a reader of the file needs besides the graph.
 std::map<std::string, std::string> metadata_of(const TrainedModel& trained) {
   const Preparation& p = trained.preparation;
   return {{"classes", json_text(trained.class_names)},

@@ -18,8 +18,7 @@ struct PredictCommand {
   std::vector<std::string> assignments = {};  ///< of --set
 };
 
-/// Prints to stdout. A picture that cannot be read is named on stderr and left out; the result is then false. Throws
-/// Error.
+/// Prints to stdout. A picture that cannot be read is named on stderr and left out; the result is then false.
 bool run_predict(const PredictCommand& command);
 
 }  // namespace nixie

@@ -5,8 +5,7 @@
 
 namespace nixie {
 
-/// Prints the layers as a table, the parameters, the memory of a training step, and warnings about what is probably not
-/// meant.
+/// Prints the layers as a table, the parameters, the memory of a training step, and warnings about likely mistakes.
 void run_summary(const TrainConfig& config);
 
 /// Prints the summary, then trains one step and evaluates one batch; nothing is written.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRuns = 5;
 
-/// What values between layers are stored as.
+/// The type in which values between layers are stored.
 Dtype stored_dtype(PrecisionPolicy precision) {
   switch (precision) {
     case PrecisionPolicy::fp16:
@@ -49,7 +49,7 @@ TimedWork timed(Backend& backend, Step& step) {
   return result;
 }
 
-/// What the times of a layer depend on.
+/// The facts that a layer's times depend on.
 struct Subject {
   std::string name = {}, kind = {};
   std::function<Forward(Parameters&)> build = {};
@@ -57,7 +57,7 @@ struct Subject {
   bool is_first = false;  ///< its input needs no gradient
 };
 
-/// The three steps of a layer. What they compute with is made when they run.
+/// The three steps of a layer. Their operands are made when they run.
 class LayerSteps {
  public:
   LayerSteps(Backend& backend, const TrainConfig& config, const Subject& subject)
@@ -214,7 +214,7 @@ std::vector<LayerTimes> time_layers(Backend& backend, const TrainConfig& config,
     };
     add(fmt::format("{} {} {}", placed.layer.text(), placed.in, is_first),
         {placed.name, kind, build, placed.in, placed.out, is_first});
-    is_first = is_first && subject_of.back() == kNone;  // what stands before it needs no gradient either
+    is_first = is_first && subject_of.back() == kNone;  // layers before it need no gradient either
   }
   all.push_back({.name = "loss", .kind = config.loss.kind(), .out = Shape{}});
   const Forward loss = loss_of(config, last);

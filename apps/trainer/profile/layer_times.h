@@ -10,7 +10,7 @@
 
 namespace nixie {
 
-/// What a backend can do, measured.
+/// The measured rates of a backend.
 struct MachineRates {
   double flop_per_second = 0, bytes_per_second = 0;
 

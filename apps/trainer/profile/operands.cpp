@@ -1,4 +1,4 @@
-// What repeats is converted once and copied.
+// Values that repeat are converted once and copied.
 #include "nixie/apps/trainer/profile/operands.h"
 
 #include <algorithm>

@@ -36,7 +36,7 @@ void write_trace(const Profile& profile, const std::filesystem::path& file) {
   double now = 0;
   for (const PlanRecord& plan : profile.kernels)
     for (const GroupRecord& group : plan) {
-      const double ms = group.ms.back();  // all of one step, so that they lie as they ran
+      const double ms = group.ms.back();  // all of one step, so that they are in the order in which they ran
       nlohmann::json kernel =
           event(group.piece.name, kKernels, now, ms, work_of_group(group.piece.plan), profile.rates);
       if (!group.algorithm.empty()) kernel["args"]["algorithm"] = group.algorithm;

@@ -13,9 +13,9 @@ struct Work {
   double flop = 0;   ///< of products and convolutions
   double bytes = 0;  ///< what is read and written at least: each Variable and slot once
 };
-/// Of all that a graph computes; bytes are those of the Variables that it reads and sets.
+/// The work of a graph; its bytes are those of the Variables that it reads and sets.
 Work work_of(const Graph& graph);
-/// Of a plan of one group: its products as they run, the slots that the group reads and writes.
+/// The work of a plan of one group: its products as they run, the slots that the group reads and writes.
 Work work_of_group(const Plan& plan);
 
 }  // namespace nixie

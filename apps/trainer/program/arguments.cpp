@@ -30,7 +30,7 @@ std::string split_assignment(const CLI::App& app, const std::vector<std::string>
   return {};
 }
 
-/// What the parser says; the arguments that it does not know in the order in which they were given.
+/// The parser's message; it names unknown arguments in the order in which they were given.
 std::string told(const CLI::App& app, const CLI::Error& error) {
   const std::vector<std::string> unknown = app.remaining();
   const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
@@ -46,7 +46,7 @@ std::string with_home_path(const std::string& argument) try {
   throw CLI::ValidationError(error.what());
 }
 
-/// What the command line names besides this option: files, values of --set, and words that are no file.
+/// The values on the command line besides this option's: files, values of --set, and words that are no file.
 FilesInUse files_beside(const CLI::App& app, const std::string& option) {
   std::vector<std::filesystem::path> files;
   for (const CLI::Option* other : app.get_options())

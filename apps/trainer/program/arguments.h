@@ -17,12 +17,12 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments,
                      const std::function<std::string(const CLI::App&)>& hint = {});
 
 /// An option that names a file to write, which ends in `suffix`, and the flag --overwrite, without which a file that is
-/// there is refused. What output_fault refuses is refused in any case, and a file that another argument names.
+/// there is refused. Refuses files that output_fault refuses, and a file that another argument names.
 CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem::path& file, const std::string& doc,
                         const std::string& suffix = "");
 CLI::Option* add_overwrite(CLI::App& app);
 
-/// For a value that is one of these words; of another the near one is told.
+/// Accepts one of these words; suggests the nearest for another.
 CLI::Validator word_of(const std::vector<std::string>& words);
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// What to do where memory is wanting: a smaller batch, which was tried before it is named.
+// The advice where memory runs out: a smaller batch, which was tried before it is named.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ class BatchTooLarge final : public Error {
   std::int64_t guess_;
 };
 
-/// Calls `work`, whose memory grows with the batch: where it is wanting, throws BatchTooLarge. What no batch changes
-/// has its memory before.
+/// Calls `work`, whose memory grows with the batch, and throws BatchTooLarge where it runs out. Arrays that no batch
+/// changes are allocated before.
 void within_batch(const TrainConfig& config, const std::function<void()>& work);
 
 /// Does what needs the memory with another batch, in a folder that it may fill. Runs in a process of its own.

@@ -7,33 +7,11 @@
 #include "nixie/configs/parse/config.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/configs/parse/suggestion.h"
+#include "nixie/configs/parse/words/tables.h"
 #include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
-
-/// Other programs' options that are keys of the configuration here.
-constexpr std::pair<const char*, const char*> kOtherKeys[] = {{"lr", "schedule.constant.rate"},
-                                                              {"learning_rate", "schedule.constant.rate"},
-                                                              {"e", "epochs"},
-                                                              {"b", "data.DATASET.batch"},
-                                                              {"batch", "data.DATASET.batch"},
-                                                              {"batch_size", "data.DATASET.batch"},
-                                                              {"device", "backend"},
-                                                              {"j", "loader.threads"},
-                                                              {"workers", "loader.threads"},
-                                                              {"num_workers", "loader.threads"},
-                                                              {"momentum", "optimizer.sgd.momentum"},
-                                                              {"weight_decay", "optimizer.sgd.weight_decay"}};
-
-/// Other programs' names for options; the first counts that the command has.
-constexpr std::pair<const char*, const char*> kOptionNames[] = {
-    {"c", "--config"},          {"o", "--run"},           {"out", "--run"},
-    {"output", "--run"},        {"output_dir", "--run"},  {"save_dir", "--run"},
-    {"ckpt", "--checkpoint"},   {"ckpt", "--resume"},     {"checkpoint", "--resume"},
-    {"model", "--checkpoint"},  {"m", "--checkpoint"},    {"weights", "--checkpoint"},
-    {"resume", "--checkpoint"}, {"dataset", "--data"},    {"data_dir", "--data"},
-    {"continue", "--resume"},   {"load", "--checkpoint"}, {"load", "--resume"}};
 
 constexpr const char* kNoValue = "VALUE";
 
@@ -138,7 +116,7 @@ std::string key_in(const std::filesystem::path& config, const std::string& key) 
   const std::string place = key.substr(0, first + 1) + choice->name, field = key.substr(last + 1);
   const std::vector<std::string> places = TrainConfig::places_of(field);
   return std::ranges::find(places, place) == places.end() ? key : place + "." + field;
-} catch (const Error&) {  // what is wrong with the file is told when it is read
+} catch (const Error&) {  // reading the file reports its mistakes
   return key;
 }
 
@@ -158,10 +136,9 @@ std::string value_hint(const CLI::App& app, const std::string& key, const std::s
 
 std::string key_hint(const CLI::App& app, const Unknown& option, const std::filesystem::path& config) {
   if (is_key(option.key)) return value_hint(app, option.key, option.value);
-  for (const auto& [other, here] : kOtherKeys)
-    if (option.key == other) return value_hint(app, key_in(config, here), option.value);
-  for (const char* backend : {"cpu", "cuda", "gpu"})
-    if (option.key == backend) return value_hint(app, "backend", backend);
+  for (const OtherWord& other : other_options())
+    if (option.key == other.word && !other.here.starts_with("--"))
+      return value_hint(app, key_in(config, other.here), other.text.empty() ? option.value : other.text);
   if (option.key == "config") return model_hint(app);
   if (option.key != "gpus" && option.key != "devices") return {};
   const std::string hint = value_hint(app, "backend", "cuda");
@@ -207,10 +184,10 @@ std::string option_hint(const CLI::App& app, const std::vector<std::string>& arg
   if (const std::string hint = sets ? assignment_hint(arguments) : ""; !hint.empty()) return hint;
   const std::vector<Unknown> unknown = unknown_options(app, arguments);
   for (const Unknown& option : unknown) {
-    for (const auto& [other, here] : kOptionNames)
-      if (const CLI::Option* known = app.get_option_no_throw(here); known && option.key == other) {
-        const bool stands_alone = option.value == kNoValue && known->get_expected_min() == 0;
-        return fmt::format("; write {}{}", here, stands_alone ? "" : " " + shell_word(option.value));
+    for (const OtherWord& other : other_options())
+      if (const CLI::Option* known = app.get_option_no_throw(other.here); known && option.key == other.word) {
+        const bool takes_none = option.value == kNoValue && known->get_expected_min() == 0;
+        return fmt::format("; write {}{}", other.here, takes_none ? "" : " " + shell_word(option.value));
       }
     if (const std::string hint = key_hint(app, option, config_of(arguments)); !hint.empty()) return hint;
   }

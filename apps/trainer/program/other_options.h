@@ -1,4 +1,4 @@
-// What other programs call options and keys of the configuration, for arguments that are not understood.
+// Answers to arguments that are not understood: other programs' words for options and keys of the configuration.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@ inline constexpr const char* kOneDevice = "; a run is one process with one devic
 /// `; write --set optimizer=sgd`, where `how` is `write`, for the value `SGD` of `optimizer`: the one that the reader
 /// of the configuration tells for it; where it tells none, what it says comes first.
 std::string set_hint(const char* how, const std::string& key, const std::string& value);
-/// What to write in place of arguments that the app does not know, as the end of a message: for `--epochs 3` or `-e 3`
+/// The advice about arguments that the app does not know, as the end of a message: for `--epochs 3` or `-e 3`
 /// `; to change the configuration write --set epochs=3`, for `--out x` `; write --run x`, for a checkpoint alone
 /// `; write --checkpoint a.h5`; "" where nothing is known.
 std::string option_hint(const CLI::App& app, const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// What a command may write: nothing takes the place of a link, of a folder or of a file that the command reads.
+// Files that a command may write: none takes the place of a link, of a folder or of a file that the command reads.
 #pragma once
 
 #include <sys/types.h>
@@ -23,9 +23,8 @@ class FilesInUse {
   std::map<std::pair<dev_t, ino_t>, std::filesystem::path> files_;
 };
 
-/// Why a command may not write to this path, in one line that ends with what to do `instead`; "" where it may, or where
-/// a file stands there that it may replace. Devices, pipes and sockets are refused where they are written
-/// (PendingFile).
+/// The reason why a command may not write to this path, in one line that ends with what to do `instead`; "" where it
+/// may, also over a file that it may replace. PendingFile refuses devices, pipes and sockets.
 std::string output_fault(const std::filesystem::path& file, const FilesInUse& in_use,
                          const std::string& instead = "name another file");
 /// Throws the fault, if there is one, as a usage Error.

@@ -38,8 +38,7 @@ void tell(fmt::format_string<Parts...> format, Parts&&... parts) {
 
 /// To be called before a program does anything else: takes the descriptors 0 to 2 where they are closed, so that no
 /// file becomes standard output, has a write past a limit of file sizes fail with a message (SIGXFSZ would end the
-/// program without one), and under a limit of addresses has all threads allocate from the same, and large arrays by
-/// themselves.
+/// program without one), and under a limit of addresses has all threads share an arena, but for large arrays.
 void begin_program();
 
 enum class Output {

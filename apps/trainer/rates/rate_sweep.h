@@ -1,5 +1,4 @@
-// A sweep over learning rates: trains a few steps while the rate grows exponentially, and suggests a rate from the
-// losses.
+// A sweep over learning rates: trains a few steps while the rate grows exponentially, and suggests one from the losses.
 #pragma once
 
 #include <functional>
@@ -49,7 +48,7 @@ RateCurve sweep_rates(const TrainConfig& config, const RateRange& range,
 /// highest rate.
 std::optional<double> suggested_rate(const RateCurve& curve);
 
-/// What to do with the curve, in one line.
+/// The advice from the curve, in one line.
 std::string rate_advice(const RateCurve& curve, const RateRange& range);
 
 }  // namespace nixie

@@ -11,7 +11,7 @@ namespace nixie {
 
 class AppendFile {
  public:
-  /// Goes on behind what stands there, which has to be a file; behind a copy where that is a link or has further
+  /// Goes on behind the contents of a file; behind a copy where it is a link or has further
   /// names, whose bytes stay as they are. Throws Fault::storage.
   explicit AppendFile(FilePlace place);
   ~AppendFile();
@@ -22,7 +22,7 @@ class AppendFile {
   void append(std::string_view bytes);
   /// Makes all bytes durable. Throws Fault::storage.
   void sync();
-  /// Throws Fault::storage where another file, or none, stands there by now, as what is appended is lost then,
+  /// Throws Fault::storage where another file, or none, is there by now, as rows that are appended are lost then,
   /// and where the file holds more or fewer bytes than it was found with and was appended. Any thread may call it.
   void check_place() const;
 

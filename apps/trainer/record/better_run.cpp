@@ -29,7 +29,7 @@ struct Score {
   }
 };
 
-/// What decides which samples are evaluated.
+/// The keys that decide which samples are evaluated.
 std::string test_data_of(const Tree& config) {
   std::string text;
   for (const Tree::Entry& dataset : config.find("data")->entries) {

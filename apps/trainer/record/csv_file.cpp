@@ -83,7 +83,7 @@ void CsvFile::plan(Replacements& changes, const std::string& header, std::int64_
   std::string text = header + "\n";
   count(header);
   for (const std::string& row : kept_rows(place_, header, step)) {
-    // Rows of that step may have come after the checkpoint; earlier ones stand before it, whatever it counts.
+    // Rows of that step may have come after the checkpoint; earlier ones are before it, whatever it counts.
     if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     count(row);

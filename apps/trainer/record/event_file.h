@@ -17,7 +17,7 @@ namespace nixie {
 std::uint32_t crc32c(std::string_view bytes);
 
 struct Scalar {
-  std::string tag;  ///< TensorBoard groups by what stands before its first slash
+  std::string tag;  ///< TensorBoard groups by the part before its first slash
   double value;
 };
 

@@ -12,7 +12,7 @@ namespace nixie {
 /// Changes of a run's folder, kept in order until `make`. A run that is refused has then changed nothing.
 class Replacements {
  public:
-  /// The text takes the place of what stands there.
+  /// The text takes the place of the file.
   void write(const FilePlace& place, std::string text);
   /// `file` gets the further name `place`.
   void link(const FilePlace& file, const FilePlace& place);

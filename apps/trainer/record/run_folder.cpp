@@ -33,7 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a run writes, beside checkpoints that it keeps and files of events.
+/// The files that a run writes, beside checkpoints that it keeps and files of events.
 constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",    kScheduledCheckpoint,
                                      "metrics.jsonl", "timing.csv",  "log.txt", "report.html"};
 

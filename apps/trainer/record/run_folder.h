@@ -49,7 +49,7 @@ class RunLock {
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// What is read and written in it is of the locked folder alone.
+  /// Reads and writes go to the locked folder alone.
   const Folder& folder() const { return folder_; }
   /// Takes the folder's lock anew where the file was removed or replaced. Throws as the constructor does, as then
   /// somebody else has the folder, and Fault::storage where the folder is no longer at its path.

@@ -16,7 +16,7 @@ class RunLog {
  public:
   /// Adds each line of `text`; keeps them until the file is opened. Throws Fault::storage.
   void add(std::string_view text);
-  /// Goes on behind what stands in the file, where there is one. Throws Fault::storage.
+  /// Goes on at the end of the file, where there is one. Throws Fault::storage.
   void open(const FilePlace& file);
   /// There will be no file: nothing is kept.
   void close();

@@ -38,7 +38,7 @@ class RunRecord {
   void sync();
   /// The size of metrics.csv.
   std::int64_t metrics_bytes() const { return metrics_.bytes(); }
-  /// Of all that metrics.csv holds, as a checkpoint keeps it.
+  /// The hash of all that metrics.csv holds, as a checkpoint keeps it.
   std::string metrics_checksum() const;
   /// Whether metrics.csv began with what a checkpoint counted: so many bytes (-1: not known) of this checksum ("": not
   /// known). Throws Fault::storage.
@@ -59,7 +59,7 @@ class RunRecord {
   double seconds_before_ = 0;  // of the run's earlier processes
 };
 
-/// A row of a table as a JSON object: numbers as they stand, empty cells left out, nan and inf as null.
+/// A row of a table as a JSON object: numbers as they are, empty cells left out, nan and inf as null.
 std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells);
 
 }  // namespace nixie

@@ -18,7 +18,7 @@ constexpr double kLargest = std::numeric_limits<float>::max();
 
 using Refuse = std::function<void(const std::string& what)>;
 
-/// A value of the kind that each name has, which may stand in /state.
+/// A value of the kind that each name in /state has.
 Checkpoint::Values known_values() {
   Checkpoint::Values known = values_of(RunState{.steps_per_epoch = 1});
   known.insert({{kOldScore, 0.0},

@@ -31,7 +31,7 @@ struct RunState {
   std::vector<std::int64_t> returns = {};  ///< the steps that the run went back to, one after another
   std::int64_t went_back_to = -1;  ///< the last of them, where no checkpoint of the schedule came since; -1: none
 
-  /// What the schedule's rate is multiplied by.
+  /// The factor of the schedule's rate.
   double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(returns.size())); }
   /// Whether that state, of this run, was saved before its last returns.
   bool follows(const RunState& earlier) const;
@@ -55,7 +55,7 @@ T value_or(const Checkpoint::Values& values, const std::string& name, T otherwis
 Checkpoint::Values values_of(const RunState& state);
 /// The sizes and the fingerprints of both halves; what is not known is left out.
 Checkpoint::Values values_of(const Splits& data);
-/// Of older checkpoints, too, which lack some numbers. Throws Fault::checkpoint where a number of every run is missing.
+/// Reads older checkpoints, too, which lack some numbers. Throws Fault::checkpoint where one that all have is missing.
 RunState run_state_of(const Checkpoint::Values& values);
 
 /// Throws Fault::checkpoint, one line that names the file, for what no run writes: unknown names, values of another

@@ -1,4 +1,4 @@
-// Pixels are those that a batch holds, without their normalisation; masks lie over them in the report's colours.
+// Pixels are those that a batch holds, without their normalisation; masks are drawn over them in the report's colours.
 #include "nixie/apps/trainer/report/data_page.h"
 
 #include <fmt/format.h>

@@ -16,7 +16,7 @@ class GradientProbe {
   GradientProbe(Backend& backend, const TrainConfig& config, const Model& model, const Optimizer& optimizer,
                 std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
 
-  /// Of each parameter that is trained, the `most` largest of them, in the net's order; nothing is changed.
+  /// The gradients of the `most` largest trained parameters, in the net's order; nothing is changed.
   std::vector<Histogram> operator()(std::size_t most);
 
  private:

@@ -19,7 +19,7 @@ struct PlacedLayer {
   std::string options = {};     ///< that are not the defaults
   bool joins = false;           ///< a container: it joins what the layers of its branches, listed before it, give
 };
-/// All layers in the order they run; a sequence stands for its layers. `input` is [N, ...].
+/// All layers in the order they run; a sequence is listed as its layers. `input` is [N, ...].
 std::vector<PlacedLayer> placed_layers(const AnyModel& model, const Shape& input);
 
 struct LayerRow {

@@ -1,4 +1,4 @@
-// What a run's arrays take, and which of them are larger than people mean.
+// The memory of a run's arrays, and which of them are larger than people mean.
 #pragma once
 
 #include <string>

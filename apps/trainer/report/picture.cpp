@@ -64,7 +64,7 @@ PagePicture scaled_down(const std::vector<std::uint8_t>& planes, const Shape& sh
   return picture;
 }
 
-/// Of 8 bits each; neighbours in number differ clearly, and class 0, mostly the background, is dark.
+/// A colour of 8 bits per channel: neighbours in number differ clearly, and class 0, mostly the background, is dark.
 std::array<std::uint8_t, 3> colour_of(std::int32_t class_number) {
   if (class_number == 0) return {32, 36, 44};
   const double turn = class_number * 0.6180339887498949, hue = 6 * (turn - std::floor(turn));

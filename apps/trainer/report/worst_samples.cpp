@@ -26,7 +26,7 @@ std::string numbers_text(std::span<const float> numbers) {
   return text + (numbers.size() > kMost ? ", ..." : "");
 }
 
-/// What the sample is and what the model makes of it.
+/// The sample's class and the model's answer.
 std::string figure_of(const ReportFacts& facts, const Example& example) {
   const Shape sample = facts.test.sample_shape();
   const SampleTarget target = facts.test.target();

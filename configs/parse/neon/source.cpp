@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 
 #include "nixie/configs/parse/reader.h"
+#include "nixie/configs/parse/words/tables.h"
 
 namespace nixie {
 namespace {
@@ -116,6 +119,38 @@ Tree NeonSource::rest_tree(const Tree& object, const std::string& key, double ot
   const double share = number(object, key, otherwise, {0, 1});
   const Tree* found = find(object, key);
   return scalar_tree(found ? found->place : object.place, 1 - share);
+}
+
+/// By a rule such as `1-keep:0.5`.
+Tree NeonSource::value_of(const Tree& object, std::string_view rule) {
+  const auto takes = [&](std::string_view form) {
+    const bool is_form = rule.starts_with(form);
+    if (is_form) rule.remove_prefix(form.size());
+    return is_form;
+  };
+  const bool is_rest = takes("1-"), is_root = takes("sqrt-"), is_flag = takes("?");
+  const std::size_t colon = rule.find(':');
+  const std::string key(rule.substr(0, colon));
+  if (is_flag) return scalar_tree(object.place, flag(object, key) ? "true" : "false");
+  if (colon == rule.npos) return need(object, key);
+  const double otherwise = std::stod(std::string(rule.substr(colon + 1)));
+  if (key.empty()) return scalar_tree(object.place, otherwise);
+  if (is_rest) return rest_tree(object, key, otherwise);
+  if (!is_root) return number_tree(object, key, otherwise);
+  note("the eps of RMSProp and Adagrad is the root of neon's epsilon, which is added under the root");
+  return scalar_tree(object.place, std::sqrt(number(object, key, otherwise, {0})));
+}
+
+ConvertedType NeonSource::converted(const std::string& what, const Tree& object) {
+  const std::string type = type_of(object);
+  const auto row = std::ranges::find(neon_types(), what + "." + type, &OtherWord::word);
+  if (row == neon_types().end())
+    refuse(object, fmt::format("{} {} has no counterpart that this converter knows", what, type));
+  ConvertedType converted{row->here, {}};
+  std::istringstream fields(row->text);
+  for (std::string name, rule; std::getline(fields >> std::ws, name, '=') && fields >> rule;)
+    converted.fields.push_back(field_of(name, value_of(object, rule)));
+  return converted;
 }
 
 void NeonSource::skip(const Tree& object, std::initializer_list<const char*> keys) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nixie/configs/parse/yaml.h"
@@ -16,7 +17,16 @@ namespace nixie {
 /// Throws a usage Error `file:line:column: what`.
 [[noreturn]] void refuse(const Tree& at, const std::string& what);
 
-/// Fields of neon's objects stand beside `type`, as the later versions write them, or under `config`; null is the
+/// The fields of a map.
+using Fields = std::vector<Tree::Entry>;
+
+/// A struct of nixie, written `{kind: {fields}}`.
+struct ConvertedType {
+  std::string kind;
+  Fields fields;
+};
+
+/// Fields of neon's objects are beside `type`, as the later versions write them, or under `config`; null is the
 /// default. Errors are usage Errors with the place.
 class NeonSource {
  public:
@@ -37,8 +47,10 @@ class NeonSource {
   int integer(const Tree& object, const std::string& key, int otherwise);
   /// A number as it is written, for a field of nixie's.
   Tree number_tree(const Tree& object, const std::string& key, double otherwise);
-  /// What a share leaves of 1, for a field of nixie's that counts the rest.
+  /// 1 minus a share, for a field of nixie's that counts the rest.
   Tree rest_tree(const Tree& object, const std::string& key, double otherwise);
+  /// The counterpart of an object, which is a `what`, by the table words/neon_types.tsv; refuses one that is not in it.
+  ConvertedType converted(const std::string& what, const Tree& object);
   /// Takes fields that make no difference here.
   void skip(const Tree& object, std::initializer_list<const char*> keys);
 
@@ -52,6 +64,7 @@ class NeonSource {
 
  private:
   const Tree* take(const Tree& object, const std::string& key);
+  Tree value_of(const Tree& object, std::string_view rule);
 
   const Tree& root_;
   std::vector<std::string> notes_;
@@ -59,12 +72,9 @@ class NeonSource {
   std::map<const Tree*, std::vector<std::string>> asked_;  // keys, by their maps
 };
 
-/// What a scalar or a list's items hold, as a number; `key` names it in errors.
+/// The number that a scalar or each item of a list holds; `key` names it in errors.
 double number_of(const Tree& value, const std::string& key, const Range& range = {});
 int integer_of(const Tree& value, const std::string& key, const Range& range = {});
-
-/// The fields of a map.
-using Fields = std::vector<Tree::Entry>;
 
 Tree scalar_tree(const Place& place, const std::string& text);
 /// Nine digits, which tell every float: 1 - 0.9 is 0.1.

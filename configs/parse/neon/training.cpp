@@ -2,7 +2,6 @@
 #include "nixie/configs/parse/neon/training.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace nixie {
 namespace {
@@ -41,50 +40,20 @@ class Training {
 
  private:
   Fields of_rule(const Tree& rule) {
-    return {field_of("optimizer", rule_tree(rule)), field_of("schedule", schedule_tree(rule))};
-  }
-
-  Tree rule_tree(const Tree& rule) {
-    const std::string type = source_.type_of(rule);
+    ConvertedType converted = source_.converted("optimizer", rule);
     source_.skip(rule, {"name", "stochastic_round"});
-    const auto number = [&](const char* field, const char* key, double otherwise) {
-      return field_of(field, source_.number_tree(rule, key, otherwise));
-    };
-    if (type == "GradientDescentMomentum")
-      return choice_tree(
-          rule.place, "sgd",
-          {field_of("momentum", source_.need(rule, "momentum_coef")), number("weight_decay", "wdecay", 0),
-           field_of("nesterov", scalar_tree(rule.place, source_.flag(rule, "nesterov") ? "true" : "false"))});
-    if (type == "RMSProp")
-      return choice_tree(rule.place, "rmsprop", {number("alpha", "decay_rate", 0.95), root_of_epsilon(rule)});
-    if (type == "Adam") {
+    if (converted.kind == "adam")
       source_.note(
           "neon adds Adam's epsilon before it corrects the second moment, eps is added behind that: in the first steps "
           "an epsilon that is not small beside the gradients weighs more in neon, up to 1 / sqrt(1 - beta_2) times");
-      return choice_tree(
-          rule.place, "adam",
-          {number("beta1", "beta_1", 0.9), number("beta2", "beta_2", 0.999), number("eps", "epsilon", 1e-8)});
-    }
-    if (type == "Adagrad") return choice_tree(rule.place, "adagrad", {root_of_epsilon(rule)});
-    if (type == "Adadelta")
-      return choice_tree(rule.place, "adadelta", {number("rho", "decay", 0.95), number("eps", "epsilon", 1e-6)});
-    refuse(rule, fmt::format("optimizer {} has no counterpart that this converter knows", type));
-  }
-  /// Where the gradients are small, a root of eps divides as the epsilon under neon's root does.
-  Tree::Entry root_of_epsilon(const Tree& rule) {
-    source_.note("the eps of RMSProp and Adagrad is the root of neon's epsilon, which is added under the root");
-    return field_of("eps", scalar_tree(rule.place, std::sqrt(source_.number(rule, "epsilon", 1e-6, {0}))));
+    const Tree rate = std::move(converted.fields.back().value);
+    converted.fields.pop_back();
+    return {field_of("optimizer", choice_tree(rule.place, converted.kind, std::move(converted.fields))),
+            field_of("schedule", schedule_tree(rule, rate))};
   }
 
-  Tree rate_tree(const Tree& rule, const std::string& type) {
-    if (type == "GradientDescentMomentum") return source_.need(rule, "learning_rate");
-    if (type == "Adadelta") return scalar_tree(rule.place, 1.0);  // it has no learning rate
-    return source_.number_tree(rule, "learning_rate", type == "RMSProp" ? 0.002 : type == "Adam" ? 0.001 : 0.01);
-  }
-
-  Tree schedule_tree(const Tree& rule) {
+  Tree schedule_tree(const Tree& rule, const Tree& rate) {
     const std::string type = source_.type_of(rule);
-    const Tree rate = rate_tree(rule, type);
     const double first = number_of(rate, "learning_rate");
     const bool has_schedule = type == "GradientDescentMomentum" || type == "RMSProp";
     const Tree* schedule = has_schedule ? source_.find(rule, "schedule") : nullptr;

@@ -9,7 +9,7 @@
 
 namespace nixie {
 
-/// The batch that graphs are traced at: no other size is one, so that N can be told from the rest.
+/// The batch that graphs are traced at: no other size is equal to it, so that N differs from the rest.
 inline constexpr std::int64_t kOnnxBatch = 1000003;
 
 /// The result of the node that computes `x`, whose op this is, from inputs of these names. Throws Fault::usage for what

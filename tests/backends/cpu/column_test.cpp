@@ -55,7 +55,7 @@ double rounding(Dtype dtype) {
 }
 
 void expect_near(const Outputs& outputs, const std::string& name, std::int64_t i, double expected, double tolerance) {
-  // What was read last; holding the tensor keeps another one from getting its address.
+  // The tensor that was read last; holding it keeps another one from getting its address.
   static Tensor held;
   static std::vector<double> read;
   const Tensor& x = outputs.at(name);

@@ -22,7 +22,7 @@ void for_each_position(const Shape& shape, const Visit& visit) {
   }
 }
 
-/// How an array lies in memory.
+/// An array's layout in memory.
 enum class Layout { dense, reversed_axes, gaps, negative, broadcast_first };
 inline constexpr Layout kLayouts[] = {Layout::dense, Layout::reversed_axes, Layout::gaps, Layout::negative,
                                       Layout::broadcast_first};

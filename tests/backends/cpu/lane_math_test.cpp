@@ -1,5 +1,4 @@
-// The CPU's functions of floats against libm in double, over floats of every size: the error in units of the last
-// place.
+// The CPU's functions of floats against libm in double, over floats of every size: the error in ulp.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -9,7 +9,7 @@
 namespace nixie::testing {
 namespace {
 
-// out = second(first(a, b), c) or second(c, first(a, b)); stored, what lies between them cannot stay in a register.
+// out = second(first(a, b), c) or second(c, first(a, b)); stored, the value between them cannot stay in a register.
 PlanCase pair_case(Primitive first, Primitive second, bool left, bool stores_both, Dtype type, std::int64_t side) {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> values{0, -0.0, 1, -1, infinity, -infinity, nan, 0.5, -2.5, 1e30, -1e-30};

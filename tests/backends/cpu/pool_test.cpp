@@ -51,7 +51,7 @@ const Case kCases[] = {
     {{2, 2, 7, 6, 9}, {1, 2, 3, 2}, {1, 2, 1, 2}, {0, 1, 2, 1}, false, {1, 3, 2, 2}},
 };
 
-/// What plain loops give for one case.
+/// The results of plain loops for one case.
 struct Expected {
   std::vector<double> max, index, average, gather, max_grad, average_grad;
 };

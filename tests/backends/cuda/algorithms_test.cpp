@@ -121,7 +121,7 @@ TEST(CudaAlgorithmsOfALayer, AreToldInWords) {
   EXPECT_EQ(code.variant, "conv_fprop_sm90 " + code.algorithms[0].name);
 }
 
-// Of many tiles only those that are left over after whole waves share their sums, which go to memory and back.
+// Only the tiles left over after whole waves share their sums, which go to memory and back.
 TEST(CudaAlgorithmsOfALayer, ByMultiplyAddsShareTheSumsOfTheLastTilesAlone) {
   const hopper_plans::Layer layer{
       .n = 8, .c = 8, .h = 300, .w = 400, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};

@@ -91,7 +91,7 @@ extern "C" __global__ void sums_touched_too_early(float* out, unsigned long long
 
 std::string source_of(const cuda_plans::Draft& draft) { return generate(draft.plan, draft.plan.kernels[0]).source; }
 
-// Poolings of images whose channels lie side by side in eights; others look elements up one by one.
+// Poolings of images whose channels are contiguous in eights; others look elements up one by one.
 TEST(CudaCodegenText, AveragePoolingsTakeEightChannels) {
   int taken = 0;
   for (const cuda_plans::Draft& draft : cuda_plans::all_lookups(Dtype::f16))

@@ -221,7 +221,7 @@ TEST(CudaDepthwise, PartsOfANormalisationAgreeWithDoubles) {
     const Draft draft = hopper_plans::with_norm("norm", layer, Norm::forward);
     const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths),
                              found = cuda_plans::run(backend, draft, 3, eighths);
-    // What is normalised was stored in the layer's type, of which the doubles know nothing.
+    // The normalised values were stored in the layer's type, of which the doubles know nothing.
     const double unit = layer.dtype == Dtype::f32 ? 1e-5 : layer.dtype == Dtype::f16 ? 0x1p-9 : 0x1p-6;
     for (std::size_t i = 0; i < found.size(); ++i)
       cuda_plans::expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = unit},
@@ -229,7 +229,7 @@ TEST(CudaDepthwise, PartsOfANormalisationAgreeWithDoubles) {
   }
 }
 
-// What many filters make of one channel is written once; their gradients would all be read at a time.
+// The results of many filters for one channel are written once; their gradients would all be read at a time.
 TEST(CudaDepthwise, LeavesInputGradientsOfManyFilters) {
   const Layer many = several(9, depthwise(2, 4, 9, 9, 3, 3, {1, 1}, {1, 1}));
   EXPECT_TRUE(is_depthwise(hopper_plans::forward("many", many, Forward::plain)));

@@ -1,4 +1,4 @@
-// What the CUDA backend says when something is missing, too old, too small or wrong: cause, place and remedy.
+// The CUDA backend's errors when something is missing, too old, too small or wrong: cause, place and remedy.
 #ifdef NIXIE_WITH_CUDA
 #include <dlfcn.h>
 #include <gtest/gtest.h>

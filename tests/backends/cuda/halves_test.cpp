@@ -31,7 +31,7 @@ Array spread_values(const Slot& slot, double spread, double size, unsigned seed)
   return array;
 }
 
-// What slots hold after a plan ran on the CPU; external slots hold `inputs` before.
+// The contents of slots after a plan ran on the CPU; external slots hold `inputs` before.
 std::vector<Array> run(Plan plan, const std::vector<Array>& inputs, const std::vector<int>& wanted) {
   for (int slot : wanted)
     if (Slot& s = plan.slots[static_cast<std::size_t>(slot)]; !s.external)
@@ -48,7 +48,7 @@ std::vector<Array> run(Plan plan, const std::vector<Array>& inputs, const std::v
   std::vector<Array> results;
   for (int slot : wanted) {
     const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
-    results.emplace_back(s.dtype, Shape{s.shape.size()});  // as it lies
+    results.emplace_back(s.dtype, Shape{s.shape.size()});  // as stored
     cpu->download(*of_slot[static_cast<std::size_t>(slot)], results.back().bytes(), results.back().size_bytes());
   }
   return results;
@@ -72,7 +72,7 @@ Plan lowered_plan(const cuda_plans::Draft& draft) {
   return plan;
 }
 
-// What runs the convolution, and the plan without it.
+// The group that runs the convolution, and the plan without it.
 std::pair<cuda::Choice, Plan> lowered(const cuda_plans::Draft& draft) {
   Plan plan = lowered_plan(draft);
   const cuda::Choice product = choice_of(plan.groups.back());
@@ -112,8 +112,7 @@ int scales_of_images(const Plan& plan) {
   return static_cast<int>(scales - plan.slots.begin());
 }
 
-// high + low / 2^11 is the value times its channel's scale to 22 bits, or, far below the largest, to a constant part of
-// that.
+// high + low / 2^11 is the value times its channel's scale to 22 bits, or, far below the largest, to part of that.
 TEST(CudaHalves, TwoPlanesHoldTheValue) {
   constexpr std::size_t kChannels = 8;
   for (double size : {1.0, 1e-30, 1e20})
@@ -165,7 +164,7 @@ Array channels_of_any_scale(const Slot& slot, unsigned seed, bool by_first) {
   return array;
 }
 
-// What an access loads at a position.
+// The value that an access loads at a position.
 double loaded(const Access& access, const std::vector<double>& values, const Shape& domain, std::int64_t position) {
   std::int64_t place = access.offset;
   for (int axis = domain.rank() - 1; axis >= 0; position /= domain[axis], --axis)
@@ -241,7 +240,7 @@ TEST(CudaHalves, ChannelsOfAnyScaleKeepTheirDigits) {
   }
 }
 
-// What is not finite gives what is not finite, and leaves the scale alone; nothing but zeros stays so.
+// A value that is not finite stays so, and leaves the scale alone; nothing but zeros stays so.
 TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
   const Layer layer{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
   const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
@@ -368,7 +367,7 @@ TEST(CudaHalves, PoolingsMakeThem) {
   }
 }
 
-// What stays as it was: strict products, halves, sizes that the kernels do not take.
+// Unchanged: strict products, halves, sizes that the kernels do not take.
 // Strict f32, operands that are halves, and layers whose planes take longer to fill than their products.
 TEST(CudaHalves, LeaveOtherLayersAlone) {
   const Layer strict{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32};

@@ -1,5 +1,4 @@
-// The layers that Hopper's kernels are tested over: every role, strides, paddings, odd sizes, epilogues, and what falls
-// back.
+// The layers that Hopper's kernels are tested over: every role, strides, paddings, odd sizes, epilogues, fallbacks.
 #pragma once
 
 #include <map>
@@ -254,7 +253,7 @@ inline std::vector<Case> cases() {
   add_bytes("3x3_in_rows", {2, 3, 20, 48, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, bf16}, First::trained);
   add_bytes("3x3_pooled_in_rows", {3, 3, 33, 224, 64, 3, 3, {1, 1}, {1, 1}}, First::pooled);
   add_bytes("3x3_unpadded_in_rows", {70, 3, 31, 16, 64, 3, 3, {1, 1}, {0, 0}}, First::pooled);
-  // What no such kernel takes is normalised by the kernel that unfolds images.
+  // Layers that no such kernel takes are normalised by the kernel that unfolds images.
   all.push_back({"first_bytes_7x7_unfolded", 1, [] {
                    Layer layer{32, 3, 61, 61, 64, 7, 7, {2, 2}, {3, 3}};
                    layer.bytes = true;

@@ -103,7 +103,8 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("filter_grad_unfolded_c1", 1, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
     add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
     add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
-    const bool rows = math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient stands alone
+    const bool rows =
+        math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient is a kernel of its own
     add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 6 : 4);
     add32("filter_grad_stride_4", 1, filter_grad, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Gradient::updated, 5);
     add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 6 : 4);

@@ -24,8 +24,7 @@ namespace {
 
 using cuda_plans::Draft;
 
-// Multiples of a quarter: halves hold them, small sums of products of them too, and equal maxima are equal in every
-// precision.
+// Multiples of a quarter: halves hold them and small sums of their products, and equal maxima are so in any precision.
 double quarters(Dtype dtype, std::mt19937& random) {
   return is_floating(dtype) ? std::uniform_int_distribution<int>(-4, 4)(random) * 0.25
                             : std::uniform_int_distribution<int>(0, 3)(random);
@@ -102,7 +101,7 @@ std::ptrdiff_t groups_of(const Plan& plan) {
   return groups;
 }
 
-// What groups absorb must not come apart unseen, and every kernel is in one group.
+// Absorbed work must not come apart unseen, and every kernel is in one group.
 TEST_P(CudaHopper, AbsorbsWhatBelongsTogether) {
   const Plan draft = GetParam().draft().plan;
   Plan plan = draft;

@@ -1,4 +1,4 @@
-// What the CUDA backend changes in a plan changes no result: lowered plans on the CPU against plans as they were.
+// The CUDA backend's changes to a plan change no result: lowered plans on the CPU against plans as they were.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ cuda::Chip hopper() { return cuda::chip_named("sm_90a"); }
 using Draw = std::function<float(std::mt19937&)>;
 float any_number(std::mt19937& random) { return std::uniform_real_distribution<float>(-1, 1)(random); }
 
-// Of a plan whose memory is laid out.
+// The bytes of a plan whose memory is laid out.
 std::vector<float> run_on_cpu(const Plan& plan, int output, const Draw& draw = any_number) {
   const auto cpu = make_cpu_backend(1);
   std::vector<std::shared_ptr<Buffer>> buffers;
@@ -142,7 +142,7 @@ TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
     expect_bytes_read(reads_bytes(what), what == Reader::flat, 0);
 }
 
-// What is made of bytes and used elsewhere too, or of what changes, stays.
+// Values made of bytes that are used elsewhere too, or made of Variables that change, stay.
 // A gradient that does not need its layer's result, as that of a sum, may run before the layer: then it packs its own
 // images. It read them before the layer had packed them.
 TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
@@ -258,7 +258,7 @@ TEST(CudaLowering, LeavesProductsToTheLibraryAndOtherStagesToAKernel) {
   EXPECT_FALSE(plan.kernels[1].head);
 }
 
-// What each family is limited to is said where it refuses.
+// Each family names the limit for which it refuses.
 TEST(CudaLowering, SaysWhyFamiliesRefuseAKernel) {
   Draft draft = cuda_plans::headed("grouped", Conv{.stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 32},
                                    Dtype::f16, {{2, 64, 9, 9}, {64, 2, 3, 3}}, {2, 64, 9, 9}, true);

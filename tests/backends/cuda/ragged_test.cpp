@@ -74,7 +74,7 @@ TEST_P(CudaRagged, CompilesWithPieces) {
     EXPECT_TRUE(code.variant.starts_with("gemm_mma")) << draft.name << ": " << code.variant;
     const bool in_pieces = code.source.find("kRaggedA = true") != std::string::npos ||
                            code.source.find("kRaggedB = true") != std::string::npos;
-    // Of one filter no run is long enough.
+    // No run of one filter is long enough.
     EXPECT_TRUE(in_pieces || draft.name == "many_to_one_input_grad") << draft.name;
     sources.push_back(code.source);
   }

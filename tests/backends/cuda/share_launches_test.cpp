@@ -229,7 +229,7 @@ void expect_compiles(const Draft& draft, const std::string& architecture) {
   for (std::size_t i = 0; i < cubins.size(); ++i) {
     EXPECT_FALSE(cubins[i].code.empty());
     EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
-    // The table is read where it lies: nobody copies it to memory of a thread's own.
+    // The table is read in place: nobody copies it to memory of a thread's own.
     EXPECT_NE(cubins[i].log.find(" 0 bytes stack frame"), std::string::npos) << cubins[i].log;
   }
 }

@@ -143,7 +143,7 @@ TEST(Space, PoolingsOfLinesAndOfPlanesAreOfTwoAxes) {
     }
 }
 
-// What normalises their results is over the same planes, so that it can take sums from their epilogues.
+// The normalisation of their results is over the same planes, so that it can take sums from their epilogues.
 TEST(Space, TakesKernelsAlongThatReadTheResults) {
   const Shape x{2, 8, 4, 5, 6}, w{8, 8, 3, 3, 3};
   Draft draft = cuda_plans::convolutions(Dtype::f64, x, w,

@@ -1,5 +1,4 @@
-// Tuning: tables of measured choices, what they do to a kernel, the tuner with a clock of our own; with a GPU all of
-// it.
+// Tuning: tables of measured choices, their effect on a kernel, the tuner with a clock of our own; all with a GPU.
 #ifdef NIXIE_WITH_CUDA
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -218,8 +217,7 @@ TEST(TuningMode, IsWhatTheVariableSays) {
   setenv("NIXIE_TUNING", before.c_str(), 1);
 }
 
-// Quarters of small numbers: halves hold them, f32 the sums of their products, so that any order of sums has one
-// result.
+// Quarters of small numbers: halves hold them, f32 the sums of their products, so that all orders of sums agree.
 Tensor quarters(const Shape& shape, std::uint64_t seed) {
   return cast(floor(uniform(shape, seed) * 9) * 0.25 - 1, Dtype::f16);
 }

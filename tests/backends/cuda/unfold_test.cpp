@@ -170,7 +170,7 @@ TEST_P(CudaUnfold, ChangesNoResult) {
   }
 }
 
-// What runs a draft on Hopper: the programs' names, without tiles.
+// The programs that run a draft on Hopper: their names, without tiles.
 std::vector<std::string> programs(const Draft& draft) {
   Plan plan = draft.plan;
   cuda::lower(plan, hopper());
@@ -306,8 +306,7 @@ TEST(CudaUnfold, GivesOddLayersOfFloatsToMultiplyAdds) {
   EXPECT_EQ(programs(hopper_plans::filter_grad("g", few, Gradient::stored)), (Names{"map", kFfma, "map"}));
 }
 
-// Where a launch or two cost more than the portable kernel, where another family takes the layer, in f32 and for
-// groups.
+// Where a launch or two cost more than the portable kernel, or another family takes the layer, in f32, for groups.
 TEST(CudaUnfold, LeavesOtherLayers) {
   const auto unchanged = [](const Layer& layer) {
     for (const Draft& draft :
@@ -381,7 +380,7 @@ Layer strided(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, st
           .groups = groups};
 }
 
-// What an H200 computed fastest: one product as it is, a product for each phase, or one of all phases, whose results
+// The fastest on an H200: one product as it is, a product for each phase, or one of all phases, whose results
 // another kernel interleaves. Microseconds of each; 0: not timed.
 TEST(CudaUnfold, StridedInputGradientsOfFloatsTakeTheFastestForm) {
   const struct {

@@ -25,7 +25,7 @@ struct Pixel {
   auto operator<=>(const Pixel&) const = default;
 };
 
-// What a box of {images, columns, rows} holds from `first` on, as the copy engine fills it: images fastest.
+// The contents of a box of {images, columns, rows} from `first` on, as the copy engine fills it: images fastest.
 std::vector<Pixel> box_at(const Pixel& first, int images, int columns, int rows) {
   std::vector<Pixel> places;
   for (int h = 0; h < rows; ++h)

@@ -77,7 +77,7 @@ Draft lowered(Draft draft, std::int64_t most_bytes = kGibibyte) {
   return draft;
 }
 
-// What the matrices of two images take: of three, shares are unequal.
+// The memory of the matrices of two images: shares of three are unequal.
 std::int64_t two_images(const Layer& layer) {
   const auto tiles = [](const Shape& shape) { return (shape[2] + 1) / 2 * ((shape[3] + 1) / 2); };
   return 2 * static_cast<std::int64_t>(size_of(layer.dtype)) * 16 * std::max(tiles(layer.x()), tiles(layer.y())) *

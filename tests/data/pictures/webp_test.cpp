@@ -40,7 +40,7 @@ Bytes little_endian(std::uint32_t value) {
           static_cast<std::uint8_t>(value >> 16), static_cast<std::uint8_t>(value >> 24)};
 }
 
-/// The container with an extended header: `chunk` stands behind the pixels of `file`, a simple one.
+/// The container with an extended header: `chunk` is behind the pixels of `file`, a simple one.
 Bytes extended(const Bytes& file, std::uint8_t flags, std::uint32_t width, std::uint32_t height, const Bytes& chunk) {
   const auto size = [](std::uint32_t side) {
     Bytes bytes = little_endian(side - 1);

@@ -49,7 +49,7 @@ bool counts(int file) {
   return counts(path);
 }
 
-/// Of a name in an open folder.
+/// Whether a name in an open folder counts.
 bool counts(const std::pair<int, const char*>& place) {
   char path[4096];
   const std::string link = "/proc/self/fd/" + std::to_string(place.first);
@@ -62,7 +62,7 @@ enum class Fault { none, half, error };
 
 constexpr const char *kChanges = "", *kReads = "reads", *kLooks = "looks";  // of NIXIE_FAULT_CALLS
 
-/// What this call is to do. An error stands in errno; EINTR is none of calls on names, which never wait.
+/// The outcome of this call. An error is in errno; calls on names never wait, so they have no EINTR.
 template <class Target>
 Fault next_call(Target target, const char* calls_of = kChanges, bool can_wait = true) {
   const int kept = errno;
@@ -98,7 +98,7 @@ struct Report {
 
 }  // namespace
 
-// Of the flags that a file is opened with: whether a mode follows them, and whether the call may change the folder.
+// From the flags of an open: whether a mode follows them, and whether the call may change the folder.
 static bool makes(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 static bool changes(int flags) { return (flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0; }
 

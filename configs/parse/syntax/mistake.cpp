@@ -1,5 +1,5 @@
-// What is wrong with a text before yaml-cpp reads it, and what to do about yaml-cpp's errors.
-#include "nixie/configs/parse/mistake.h"
+// Mistakes in a text before yaml-cpp reads it, and remedies for yaml-cpp's errors.
+#include "nixie/configs/parse/syntax/mistake.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/exceptions.h>
@@ -49,6 +49,8 @@ Mistake mistake_at(std::string_view text, std::size_t at, std::string what) {
   return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
           static_cast<int>(static_cast<std::ptrdiff_t>(row.size()) - inside) + 1, std::move(what)};
 }
+
+std::string never_closed(char quote) { return fmt::format("this {} is never closed", quote); }
 
 std::size_t end_of_head(std::string_view text) {
   std::size_t start = 0;

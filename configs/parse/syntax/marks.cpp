@@ -1,5 +1,5 @@
 // Lines are found by where they start, characters by their number.
-#include "nixie/configs/parse/marks.h"
+#include "nixie/configs/parse/syntax/marks.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nixie/configs/parse/mistake.h"
+#include "nixie/configs/parse/syntax/mistake.h"
 #include "nixie/configs/parse/yaml.h"
 
 namespace nixie {
@@ -23,7 +23,7 @@ class Marks {
   Place at(const Mistake& mistake) const { return is_flag_ ? start() : Place{source_, mistake.line, mistake.column}; }
   Place start() const { return is_flag_ ? Place{source_, 0, 0} : Place{source_, 1, 1}; }
 
-  /// Whether it stands in what was put behind the text.
+  /// Whether it is behind the end of the text.
   bool is_behind(const YAML::Mark& mark) const { return static_cast<std::size_t>(mark.line) >= starts_.size(); }
   /// Where it is in the text; of one behind it, the text's end.
   std::size_t byte_of(const YAML::Mark& mark) const;
