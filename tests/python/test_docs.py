@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and of every docstring, and that every public name has one."""
+"""The examples of docs/python.md and of every docstring, that every public name has one, and the type stubs."""
 
 import doctest
 import inspect
@@ -8,6 +8,7 @@ import re
 import unittest
 
 import nixie
+import stubs
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/python.md"
 MODULES = (nixie, nixie.linalg, nixie.nn, nixie.random)
@@ -39,6 +40,11 @@ class Docs(unittest.TestCase):
             with self.subTest(name):
                 examples = self.run_examples(inspect.getdoc(function) or "", name)
                 self.assertTrue(examples or name in classes, f"{name} has no example")
+
+    def test_type_stubs(self):
+        for name, text in stubs.stubs().items():
+            written = (pathlib.Path(nixie.__file__).parent / name).read_text()
+            self.assertEqual(written, text, f"run tests/python/stubs.py apps/python/nixie to write {name}")
 
     def test_page(self):
         text = re.sub(r"^```.*$", "", PAGE.read_text(), flags=re.MULTILINE)
