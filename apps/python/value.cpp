@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "nixie/backends/registry.h"
 #include "nixie/core/step.h"
@@ -12,6 +13,7 @@ namespace nixie::python {
 namespace {
 
 thread_local int differentiations = 0;
+int all_differentiations = 0;  // of every thread
 
 // Never destroyed: Python frees arrays after C++ has begun to destroy what is static.
 template <class T>
@@ -20,7 +22,8 @@ T& everlasting() {
   return object;
 }
 
-// How many Values name an expression.
+// The Values that are expressions still, and how many of them name a node.
+auto& expressions() { return everlasting<std::unordered_set<Value*>>(); }
 auto& names() { return everlasting<std::unordered_map<const Node*, int>>(); }
 
 struct Computed {
@@ -35,24 +38,14 @@ const Tensor* computed_value(const Tensor& expression) {
   return found != computed().end() && !found->second.expression.expired() ? &found->second.value : nullptr;
 }
 
-void name(const Tensor& x) {
-  if (!is_stored(x)) ++names()[x.id()];
+void forget_expired() {
+  std::erase_if(computed(), [](const auto& each) { return each.second.expression.expired(); });
 }
 
-// Drops a name, and the computed value that nothing can ask for any more.
-void unname(Tensor& x) {
-  const Node* id = x.id();
-  const auto found = names().find(id);
-  if (found != names().end() && --found->second == 0) names().erase(found);
-  x = Tensor();
-  const auto value = computed().find(id);
-  if (value != computed().end() && value->second.expression.expired()) computed().erase(value);
-}
-
-// An expression with stored values in place of what is computed, and the named expressions that it contains.
+// Expressions with stored values in place of what is computed, and the named expressions that they contain.
 class Unfinished {
  public:
-  void add(const Tensor& root) {
+  Tensor add(const Tensor& root) {
     std::vector<Tensor> stack{root};
     while (!stack.empty()) {
       const Tensor x = stack.back();
@@ -68,15 +61,14 @@ class Unfinished {
       }
       stack.pop_back();
     }
+    return done_.at(root.id());
   }
   std::vector<Tensor> expressions, values;  ///< as Python built them, and what is to be computed
+  bool is_traced = false;                   ///< they read what only a running Step has
 
  private:
   Tensor rebuilt(const Tensor& x) {
-    if (const auto* input = std::get_if<Input>(&x.node().op))
-      check(input->storage || input->variable,
-            "this array has a value only while the compiled function runs: compute with it, but do not print it, "
-            "convert it, or decide by it");
+    if (const auto* input = std::get_if<Input>(&x.node().op)) is_traced |= !input->storage && !input->variable;
     std::vector<Tensor> inputs;
     bool changed = false;
     for (const Tensor& input : x.inputs()) {
@@ -115,13 +107,29 @@ bool is_stored(const Tensor& value) {
   return input && input->storage;
 }
 
-Value::Value(Tensor tensor, Device& device) : tensor_(std::move(tensor)), device_(&device) { name(tensor_); }
-Value::~Value() { unname(tensor_); }
+Value::Value(Tensor tensor, Device& device) : device_(&device) { take(std::move(tensor)); }
+Value::~Value() { drop(); }
+
+void Value::take(Tensor tensor) {
+  tensor_ = std::move(tensor);
+  if (is_stored(tensor_)) return;
+  ++names()[tensor_.id()];
+  expressions().insert(this);
+}
+
+// Lets go of the value, and of what was computed for it if nothing can ask for that any more.
+void Value::drop() {
+  const Node* id = tensor_.id();
+  if (expressions().erase(this) > 0)
+    if (const auto found = names().find(id); --found->second == 0) names().erase(found);
+  tensor_ = Tensor();
+  const auto value = computed().find(id);
+  if (value != computed().end() && value->second.expression.expired()) computed().erase(value);
+}
 
 void Value::rebind(Tensor tensor) {
-  name(tensor);
-  unname(tensor_);
-  tensor_ = std::move(tensor);
+  drop();
+  take(std::move(tensor));
 }
 
 const Tensor& Value::tensor() {
@@ -144,7 +152,7 @@ Tensor Value::stored() {
 }
 
 void Value::compute(const std::vector<Value*>& values) {
-  std::erase_if(computed(), [](const auto& each) { return each.second.expression.expired(); });
+  forget_expired();
   Unfinished work;
   Device* device = nullptr;
   for (Value* value : values) {
@@ -155,6 +163,10 @@ void Value::compute(const std::vector<Value*>& values) {
     work.add(value->tensor_);
   }
   if (!device) return;
+  check(
+      !work.is_traced,
+      "this array has a value only while the compiled function runs: compute with it, but do not print it, convert it, "
+      "or decide by it");
   Backend& backend = device->backend();
   std::vector<Tensor> results;
   {
@@ -163,10 +175,24 @@ void Value::compute(const std::vector<Value*>& values) {
   }
   for (std::size_t i = 0; i < results.size(); ++i)
     computed()[work.expressions[i].id()] = {work.expressions[i].handle(), results[i]};
+  work = {};
+  forget_histories();
+}
+
+// Values that contain what is computed read it from now on, so that what it was computed from goes.
+void Value::forget_histories() {
+  if (all_differentiations > 0) return;
+  const std::vector<Value*> values(expressions().begin(), expressions().end());
+  for (Value* value : values) value->tensor();
+  forget_expired();
+  if (computed().empty()) return;
+  Unfinished parts;
+  for (Value* value : values)
+    if (!is_stored(value->tensor_)) value->rebind(parts.add(value->tensor_));
 }
 
 bool Differentiation::is_active() { return differentiations > 0; }
-Differentiation::Differentiation() { ++differentiations; }
-Differentiation::~Differentiation() { --differentiations; }
+Differentiation::Differentiation() { ++differentiations, ++all_differentiations; }
+Differentiation::~Differentiation() { --differentiations, --all_differentiations; }
 
 }  // namespace nixie::python

@@ -53,6 +53,9 @@ class Value {
   void rebind(Tensor tensor);
 
  private:
+  void take(Tensor tensor);
+  void drop();
+  static void forget_histories();
   Tensor tensor_;
   Device* device_;
 };

@@ -1,6 +1,7 @@
 """What is computed when, compiled functions, gradients and random numbers."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -148,6 +149,17 @@ class Laziness(unittest.TestCase):
         np.testing.assert_allclose(total, sum(3 * (2 - 2 ** (-i)) ** 2 for i in range(30)), rtol=1e-5)
         draw(w)
         self.assertEqual(len(drawn), 1)
+
+    def test_what_is_computed_forgets_its_history(self):
+        w, total = nx.zeros(1_000_000), nx.array(0.0)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(100):
+            w = w * 0.5 + 1
+            loss = w.mean()
+            total = total + loss  # of an expression that is computed only now:
+            loss.item()
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 100_000)  # KiB, of 400,000 of all w
+        self.assertAlmostEqual(total.item(), 198, delta=1e-3)
 
     def test_old_values_stay(self):
         x = nx.ones(3)
