@@ -215,6 +215,7 @@ void bind_functions(py::module_& module) {
     const Differentiation scope;
     return function();
   });
+  module.def("is_tracing", [] { return traces > 0; });
   // Whether what is built now can be computed at once: it is no part of a trace or of another gradient.
   module.def("is_outermost", [] { return traces == 0 && !Differentiation::is_active(); });
   module.def("compute", [](const std::vector<Value*>& values) { Value::compute(values); });

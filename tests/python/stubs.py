@@ -19,11 +19,11 @@ DtypeLike = dtype | str | type
 Shape = int | Sequence[int]
 Axis = int | Sequence[int] | None
 '''
-SUBMODULES = "from . import linalg as linalg, nn as nn, random as random\n\n"
+SUBMODULES = "from . import linalg as linalg, models as models, nn as nn, random as random\n\n"
 IMPORT = "from . import Array, Axis, Device, DtypeLike, Operand, Shape\n\n"
 # The types of parameters, by name; those of functions of one name that mean another thing stand first.
 PARAMETERS = {
-    "__getitem__.key": "Any", "__setitem__.key": "Any", "bernoulli.p": "Operand", "compile.function": "Callable[..., Any] | None",  "where.x": "Array",
+    "__getitem__.key": "Any", "__setitem__.key": "Any", "bernoulli.p": "Operand", "load_state.arrays": "dict[str, Any]", "save.optimizer": "Optimizer | None", "load.optimizer": "Optimizer | None", "__init__.net": "Net", "compile.function": "Callable[..., Any] | None",  "where.x": "Array",
     "expand_dims.axis": "int | Sequence[int]", "squeeze.axis": "Axis", "tensordot.axes": "int | Sequence[Sequence[int]]",
     "full.fill_value": "Operand", "array": "Any", "arrays": "Sequence[Array]", "axes": "Sequence[int]", "axis": "Axis", "args": "Any",
     "others": "Any", "argnums": "int | Sequence[int]", "copy": "bool | None", "correction": "float", "descending": "bool",
@@ -39,11 +39,12 @@ RESULTS = {
     "compile": "Any", "compute": "Any", "finfo": "Any", "grad": "Callable[..., Any]", "iinfo": "Any", "isdtype": "bool",
     "meshgrid": "list[Array]", "result_type": "_Dtype", "topk": "tuple[Array, Array]", "tree_map": "Any", "unstack": "tuple[Array, ...]",
     "value_and_grad": "Callable[..., Any]", "__iter__": "Iterator[Array]", "numpy": "Any", "tolist": "Any", "__array__": "Any",
-    "__array_namespace__": "Any", "__reduce__": "Any", "__setitem__": "None", "__str__": "str", "__repr__": "str", "named": "Key",
+    "__array_namespace__": "Any", "__reduce__": "Any", "__setitem__": "None", "__str__": "str", "__repr__": "str", "named": "Key", "state": "dict[str, Array]", "load_state": "None",
+    "save": "None", "load": "None", "init_from": "str", "minimize": "None",
     "__init__": "None", "__eq__": "Any", "__hash__": "int",
 }
 PROPERTIES = {"shape": "tuple[int, ...]", "ndim": "int", "size": "int", "itemsize": "int", "nbytes": "int", "dtype": "_Dtype",
-              "device": "Device", "T": "Array", "mT": "Array", "name": "str"}
+              "device": "Device", "count": "Array", "T": "Array", "mT": "Array", "name": "str"}
 NATIVE = {"item": "def item(self) -> bool | int | float: ...", "compute": "def compute(self) -> Array: ...", "__len__": "def __len__(self) -> int: ...",
           "to_device": "def to_device(self, device: Device, /, *, stream: int | None = None) -> Array: ...",
           "__dlpack__": "def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any: ...",
@@ -97,19 +98,22 @@ def stub_of(module):
         if name.startswith("_") and name not in ("__array_namespace_info__", "__array_api_version__", "__version__") or inspect.ismodule(member):
             continue
         if inspect.isfunction(member):
-            functions.append(function_stub(name, member))
+            if module is nixie or member.__module__ == module.__name__:
+                functions.append(function_stub(name, member))
         elif inspect.isclass(member):
             classes.append("class Error(RuntimeError): ...\n" if name == "Error" else class_stub(member))
         else:
             constants.append(f"{name}: {type(member).__name__.replace('NoneType', 'None')}\n")
     text = "".join([*classes, *([TYPES] if module is nixie else []), *constants, *functions])
+    if hasattr(module, "__getattr__"):  # names that it makes when they are asked for
+        functions.append("def __getattr__(name: str) -> Callable[..., Net]: ...\n")
     text = re.sub(r"\bbool\b(?!: dtype|__|\()", "builtins.bool", text)  # nixie.bool is an element type
     return HEAD + (SUBMODULES if module is nixie else IMPORT) + text
 
 
 def stubs():
     """File names and texts."""
-    modules = {"__init__": nixie, "linalg": nixie.linalg, "nn": nixie.nn, "random": nixie.random}
+    modules = {"__init__": nixie, "linalg": nixie.linalg, "models": nixie.models, "nn": nixie.nn, "random": nixie.random}
     return {f"{name}.pyi": stub_of(module) for name, module in modules.items()}
 
 

@@ -11,7 +11,7 @@ import nixie
 import stubs
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/python.md"
-MODULES = (nixie, nixie.linalg, nixie.nn, nixie.random)
+MODULES = (nixie, nixie.linalg, nixie.models, nixie.nn, nixie.random)
 
 
 def documented():
@@ -23,7 +23,8 @@ def documented():
                 yield f"{module.__name__}.{name}", found
     for name in ("numpy", "tolist"):
         yield f"nixie.Array.{name}", getattr(nixie.Array, name)
-    yield "nixie.random.Key.named", nixie.random.Key.named
+    for method in (nixie.random.Key.named, nixie.models.Net.state, nixie.models.Net.load_state):
+        yield f"nixie.{method.__qualname__}", method
 
 
 class Docs(unittest.TestCase):

@@ -2,7 +2,7 @@
 
 import math as _math
 
-from . import _core, _methods, linalg, nn, random
+from . import _core, _methods, linalg, models, nn, random
 from ._core import Array, Error, __version__, dtype
 from ._core import bfloat16, bool, float16, float32, float64, int8, int32, int64, uint8
 from ._creation import (arange, array, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones,

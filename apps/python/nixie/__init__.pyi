@@ -2,7 +2,7 @@
 import builtins
 from typing import Any, Callable, Iterator, Literal, Sequence
 
-from . import linalg as linalg, nn as nn, random as random
+from . import linalg as linalg, models as models, nn as nn, random as random
 
 class Array:
     @property
