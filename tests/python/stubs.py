@@ -98,8 +98,7 @@ def stub_of(module):
         if name.startswith("_") and name not in ("__array_namespace_info__", "__array_api_version__", "__version__") or inspect.ismodule(member):
             continue
         if inspect.isfunction(member):
-            if module is nixie or member.__module__ == module.__name__:
-                functions.append(function_stub(name, member))
+            functions.append(function_stub(name, member))
         elif inspect.isclass(member):
             classes.append("class Error(RuntimeError): ...\n" if name == "Error" else class_stub(member))
         else:

@@ -7,7 +7,7 @@ and the parameters by `Optimizer.minimize`.
 import json
 
 from . import _core
-from ._creation import asarray
+from ._creation import asarray as _asarray
 
 NAMES = _core.names()
 
@@ -46,7 +46,7 @@ class Net:
         7.0
         """
         for name, each in arrays.items():
-            self._net.set(name, asarray(each))
+            self._net.set(name, _asarray(each))
 
     def save(self, path, optimizer=None):
         """Writes a checkpoint (HDF5), with the optimizer's state if one is given."""
