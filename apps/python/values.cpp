@@ -73,6 +73,13 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return squeeze(sums, single);
 }
 
+// x ** 2 is one product, with the same rounding.
+Tensor power(const Tensor& a, const Tensor& b) {
+  const auto* number = std::get_if<Constant>(&b.node().op);
+  const bool keeps_type = is_floating(a.dtype()) || (a.dtype() != Dtype::boolean && !is_floating(b.dtype()));
+  return number && number->value == 2 && keeps_type ? square(a) : pow(a, b);
+}
+
 // Every binary operator: its method in Python without underscores, and the op.
 struct Binary {
   const char* name;
@@ -87,7 +94,7 @@ const Binary kBinary[] = {
     {"truediv", OPERATOR(a / b)},
     {"floordiv", OPERATOR(floor_divide(a, b))},
     {"mod", OPERATOR(remainder(a, b))},
-    {"pow", OPERATOR(pow(a, b))},
+    {"pow", &power},
     {"matmul", &product},
     {"and", OPERATOR(both_bool(a, b) ? a&& b : a& b)},
     {"or", OPERATOR(both_bool(a, b) ? a || b : a | b)},

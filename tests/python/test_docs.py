@@ -1,10 +1,13 @@
-"""The examples of docs/python.md and of every docstring, that every public name has one, and the type stubs."""
+"""The examples of docs/python.md and of every docstring, that every public name has one, the type stubs, and the example."""
 
+import contextlib
 import doctest
 import inspect
+import io
 import math
 import pathlib
 import re
+import runpy
 import unittest
 
 import nixie
@@ -46,6 +49,12 @@ class Docs(unittest.TestCase):
         for name, text in stubs.stubs().items():
             written = (pathlib.Path(nixie.__file__).parent / name).read_text()
             self.assertEqual(written, text, f"run tests/python/stubs.py apps/python/nixie to write {name}")
+
+    def test_example(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(str(PAGE.parents[1] / "apps/python/examples/arrays.py"))["main"]("cpu", 0.02)
+        self.assertEqual(len(out.getvalue().splitlines()), 12)
 
     def test_page(self):
         text = re.sub(r"^```.*$", "", PAGE.read_text(), flags=re.MULTILINE)
