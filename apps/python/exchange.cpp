@@ -85,9 +85,10 @@ py::capsule to_capsule(Value& value, py::object stream, const std::optional<std:
                            " only by a copy");
   const bool copies = copy == true || &to != &value.device();
   const Tensor stored = copies ? tensor_of(value.stored().array().clone(), to) : value.stored();
-  void* const consumer = stream.is_none() ? nullptr : reinterpret_cast<void*>(stream.cast<std::intptr_t>());
-  const bool waits = consumer != reinterpret_cast<void*>(-1);  // -1: the consumer synchronises by itself
-  Owned array(to_dlpack(stored, to.backend(), waits ? consumer : nullptr));
+  // None is the default stream; of -1 the consumer takes care itself.
+  const bool names_stream = !stream.is_none() && stream.cast<std::int64_t>() != -1;
+  void* const consumer = names_stream ? PyLong_AsVoidPtr(stream.ptr()) : nullptr;
+  Owned array(to_dlpack(stored, to.backend(), consumer));
   if (copies) array->flags = dlpack::kCopied;
   if (max_version && max_version->first >= 1) return py::capsule(array.release(), kVersioned, &release_capsule);
   auto* old = new Unversioned{array->array, array.get(), [](Unversioned* self) {
@@ -95,7 +96,7 @@ py::capsule to_capsule(Value& value, py::object stream, const std::optional<std:
                                 managed->release(managed);
                                 delete self;
                               }};
-  array.release();
+  static_cast<void>(array.release());
   return py::capsule(old, kUnversioned, &release_capsule);
 }
 
@@ -142,7 +143,7 @@ std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optiona
   Owned array = take(ask_for_capsule(object, type == dlpack::kCuda));
   try {
     const Tensor tensor = from_dlpack(array.get(), device.backend());
-    array.release();
+    static_cast<void>(array.release());
     return make_value(copy == true ? tensor_of(tensor.array().clone(), device) : tensor, device);
   } catch (const Error&) {  // it has gaps, or an address that no kernel reads
     if (copy == false || type != dlpack::kCpu) throw;

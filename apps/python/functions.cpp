@@ -128,7 +128,7 @@ class Compiled {
     if (traces > 0 || Differentiation::is_active()) return function_(*args, **kwargs);  // a part of another expression
     Call call;
     for (const py::handle each : args) call.add(each, constants_);
-    if (kwargs.size() > 0) call.add(kwargs, constants_);
+    if (!kwargs.empty()) call.add(kwargs, constants_);
     Device& device = call.device ? *call.device : Device::standard();
     call.key += device.name();
     std::unique_ptr<Plan>& plan = plans_[call.key];
@@ -155,7 +155,11 @@ class Compiled {
     py::object result;  ///< what the function returned, with the arrays of the trace
   };
 
-  static std::string name(std::size_t i) { return fmt::format("argument {:04}", i); }
+  static const std::string& name(std::size_t i) {
+    static std::vector<std::string>& names = *new std::vector<std::string>;
+    while (names.size() <= i) names.push_back(fmt::format("argument {:04}", names.size()));
+    return names[i];
+  }
 
   static Outputs run(Plan& plan, const std::map<std::string, Tensor>& inputs, const py::args& args,
                      const py::kwargs& kwargs) {

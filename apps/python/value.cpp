@@ -142,7 +142,7 @@ const Tensor& Value::tensor() {
 Tensor Value::stored() {
   while (!is_stored(tensor_)) {
     if (const Tensor* found = computed_value(tensor_)) {
-      const Tensor value = *found;
+      Tensor value = *found;
       tensor();
       return value;
     }
