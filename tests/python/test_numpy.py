@@ -97,6 +97,14 @@ class Numpy(unittest.TestCase):
         self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
 
+    def test_next_numbers(self):
+        for dtype in (np.float32, np.float64, np.float16):
+            info = np.finfo(dtype)
+            x = np.array([0, -0.0, 1, -1, 1.5, 0.1, info.tiny, info.tiny / 2, info.max, -info.max, np.inf, -np.inf, np.nan, 2**-10], dtype)
+            for to in (np.inf, -np.inf, 0, 1, np.nan):
+                found = nx.nextafter(nx.asarray(x), nx.asarray(np.array(to, dtype))).numpy()
+                np.testing.assert_array_equal(found, np.nextafter(x, dtype(to)))
+
     def test_errors(self):
         x = nx.asarray(NUMBERS)
         for what, error, text in (

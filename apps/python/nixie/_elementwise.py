@@ -6,7 +6,7 @@ import operator
 from . import _core
 from ._core import Array
 from ._creation import asarray
-from ._types import isdtype, result_type
+from ._types import finfo, isdtype, result_type
 
 _LOG2 = math.log(2)
 
@@ -80,6 +80,20 @@ def _acosh(x):
 def _copysign(x, sign):
     x = _core.cast(x, result_type(x, sign))
     return _core.where(_signbit(x) == _signbit(sign), x, -x)
+
+
+# Half the distance to the next number, and a little more, rounds to it; at least the smallest number above 0.
+_STEPS = {"float16": (11, 24), "bfloat16": (8, 133), "float32": (24, 149), "float64": (53, 1074)}
+
+
+def _nextafter(x, to):
+    dtype = result_type(x, to)
+    x, to = _core.cast(x, dtype), _core.cast(to, dtype)
+    bits, least = _STEPS[dtype.name]
+    step = _core.maximum(abs(x) * (2.0**-bits * (1 + 2.0**-8)), 2.0**-least)
+    moved = _core.where(to > x, x + step, x - step)
+    moved = _core.where(_core.is_inf(x), _copysign(_core.full([], finfo(dtype).max, dtype, x.device), x), moved)
+    return _core.where(_core.logical_or(x == to, to != to), to, moved)
 
 
 def _atan2(y, x):
@@ -165,6 +179,7 @@ BINARY = {
     "maximum": (_core.maximum, "The larger one; NaN if either is.", "1, 2", "2"),
     "minimum": (_core.minimum, "The smaller one; NaN if either is.", "1, 2", "1"),
     "multiply": (operator.mul, "x1 * x2.", "2, 3", "6"),
+    "nextafter": (_alike(_nextafter), "The number of its type next to x1 in the direction of x2.", "1.0, 2.0", "1.0000001192092896"),
     "not_equal": (operator.ne, "Whether they differ.", "1, 1", "False"),
     "pow": (operator.pow, "x1 to the power of x2.", "2, 3", "8"),
     "remainder": (operator.mod, "x1 - floor(x1 / x2) * x2: the sign of x2.", "-7, 2", "1"),
