@@ -171,7 +171,7 @@ std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype,
   const auto shape = py::cast<std::vector<std::int64_t>>(numpy.attr("shape")(object));  // of no axes, too
   if (!dtype) dtype = dtype_named_in_python(source.attr("dtype").attr("name").cast<std::string>());
   const bool is_bf16 = *dtype == Dtype::bf16;  // which numpy has not
-  source = source.attr("astype")(std::string(name_in_python(is_bf16 ? Dtype::f32 : *dtype)));
+  source = source.attr("astype")(std::string(name_in_python(is_bf16 ? Dtype::f32 : *dtype)), py::arg("copy") = false);
   Array array(is_bf16 ? Dtype::f32 : *dtype, Shape(shape));
   const py::buffer_info info = py::buffer(source).request();
   if (array.size() > 0) std::memcpy(array.bytes(), info.ptr, static_cast<std::size_t>(array.size_bytes()));

@@ -97,11 +97,7 @@ void bind_models(py::module_& module) {
   module.def("accuracy", [](const Operand& output, const Operand& labels) {
     return make_value(accuracy(output.tensor, labels.tensor), common_device({&output, &labels}));
   });
-  module.def("names", [] {
-    return std::map<std::string, std::vector<std::string>>{{"models", names_of(AllModels())},
-                                                           {"losses", names_of(AllLosses())},
-                                                           {"optimizers", names_of(AllOptimizers())}};
-  });
+  module.def("net_names", [] { return names_of(AllModels()); });
 }
 
 }  // namespace nixie::python

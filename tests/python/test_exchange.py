@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import unittest
 
 import numpy as np
@@ -60,8 +61,6 @@ class Exchange(unittest.TestCase):
     def test_memory_is_given_back(self):
         theirs = np.arange(3.0)
         ours = nx.from_dlpack(theirs)
-        import sys
-
         held = sys.getrefcount(theirs)
         del ours
         self.assertLess(sys.getrefcount(theirs), held)
@@ -88,6 +87,15 @@ class Exchange(unittest.TestCase):
         for x in (nx.arange(3), nx.ones((2, 2), dtype=nx.bfloat16)):
             for again in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
                 self.assertEqual((again.dtype, again.tolist()), (x.dtype, x.tolist()))
+
+
+    def test_no_gpu(self):
+        if "cuda" in nx.__array_namespace_info__().devices():
+            self.skipTest("a GPU")
+        with self.assertRaisesRegex(nx.Error, "cuda"):
+            nx.ones(2, device="cuda").numpy()
+        with self.assertRaisesRegex(nx.Error, "cuda"):
+            nx.ones(2).to_device("cuda")
 
 
 class Gpu(unittest.TestCase):

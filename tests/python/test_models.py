@@ -68,7 +68,7 @@ class Models(unittest.TestCase):
             net.load_state({"5.bias": [1.0]})
 
     def test_every_net(self):
-        for name in nx.models.NAMES["models"]:
+        for name in nx.models.NAMES:
             self.assertIsInstance(getattr(nx.models, name)(*([(1, 3, 32, 32)] if name in ("lenet", "mlp") else [])), Net, name)
         net = nx.models.resnet18((2, 3, 64, 64), classes=10, seed=3)
         self.assertEqual((net(nx.zeros((1, 3, 64, 64))).shape, net.output_shape), ((1, 10), (10,)))

@@ -3,7 +3,6 @@
 import builtins
 
 from . import _core
-from ._core import Array
 
 
 def _tuple(axes):

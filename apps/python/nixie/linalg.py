@@ -4,7 +4,7 @@ import math
 
 from . import _core, _reductions
 from ._elementwise import _number
-from ._manipulation import matrix_transpose, normal_axis as _normal_axis
+from ._manipulation import matrix_transpose, normal_axis as _normal_axis  # the standard has the first here, too
 from ._types import result_type as _result_type
 
 

@@ -9,7 +9,7 @@ import json
 from . import _core
 from ._creation import asarray as _asarray
 
-NAMES = _core.names()
+NAMES = _core.net_names()
 
 
 class Net:
@@ -114,8 +114,8 @@ def accuracy(output, labels, /):
 
 
 def __getattr__(name):
-    if name not in NAMES["models"]:
-        raise AttributeError(f"nixie.models has no net {name!r}; it has {', '.join(NAMES['models'])}")
+    if name not in NAMES:
+        raise AttributeError(f"nixie.models has no net {name!r}; it has {', '.join(NAMES)}")
 
     def build(input_shape=(1, 3, 224, 224), *, seed=0, **options):
         return Net({name: options}, input_shape, seed=seed)
