@@ -15,7 +15,7 @@ struct Operand {
   Tensor tensor;
   Device* device = nullptr;
 };
-/// Of a Value, a number of Python, or an array or number of numpy, which is copied; nothing for other objects.
+/// From a Value, a number of Python, or an array or number of numpy, which is copied; none for other objects.
 std::optional<Operand> operand(py::handle object);
 /// The device of all operands; throws Fault::usage if two differ.
 Device& common_device(const std::vector<const Operand*>& operands);
@@ -26,7 +26,7 @@ inline std::unique_ptr<Value> make_value(Tensor tensor, Device& device) {
 /// The type by its name in Python: float64, ..., bool.
 Dtype dtype_named_in_python(const std::string& name);
 std::string_view name_in_python(Dtype dtype);
-/// Of a nixie.dtype, its name, numpy's type, or float, int and bool of Python.
+/// From a nixie.dtype, its name, numpy's type, or float, int and bool of Python.
 std::optional<Dtype> dtype_of(py::handle object);
 /// bf_getbuffer of nixie.Array: a read-only view of the elements on the host, which outlives the array's later values;
 /// without a copy where the host can read the memory.

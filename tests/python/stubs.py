@@ -21,7 +21,7 @@ Axis = int | Sequence[int] | None
 '''
 SUBMODULES = "from . import linalg as linalg, models as models, nn as nn, random as random\n\n"
 IMPORT = "from . import Array, Axis, Device, DtypeLike, Operand, Shape\n\n"
-# The types of parameters, by name; those of functions of one name that mean another thing stand first.
+# The types of parameters, by name; FUNCTION.NAME where a function means another thing by it.
 PARAMETERS = {
     "__getitem__.key": "Any", "__setitem__.key": "Any", "bernoulli.p": "Operand", "load_state.arrays": "dict[str, Any]", "save.optimizer": "Optimizer | None", "load.optimizer": "Optimizer | None", "__init__.net": "Net", "compile.function": "Callable[..., Any] | None",  "where.x": "Array",
     "expand_dims.axis": "int | Sequence[int]", "squeeze.axis": "Axis", "tensordot.axes": "int | Sequence[Sequence[int]]",

@@ -8,17 +8,12 @@ from ._creation import asarray
 from ._types import isdtype
 
 
+_MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(mask, x, other), x[mask] = number, or x.numpy()[mask]"
+
+
 def _parts(x, key):
-    """The key as one entry for each axis: a number, a slice or an array; and where None stands in the result of them."""
+    """The key as a number, a slice or an array for each axis, and None for each new one."""
     key = list(key) if isinstance(key, tuple) else [key]
-    for i, each in enumerate(key):
-        if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and getattr(each, "ndim", 0) > 0:
-            key[i] = _known(x, asarray(each, device=x.device), each, sum(entry is not None and entry is not ... for entry in key[:i]))
-        elif isinstance(each, bool) or isinstance(each, Array) and each.dtype == _core.bool:
-            raise IndexError("x[mask] is out of scope: its shape depends on values; use nixie.where(mask, x, other), x[mask] = number, "
-                             "or x.numpy()[mask]")
-        elif not (each is None or each is ... or isinstance(each, (slice, Array))):
-            key[i] = each.__index__() if hasattr(each, "__index__") else _refuse(each)
     used = sum(each is not None and each is not ... for each in key)
     if used > x.ndim:
         raise IndexError(f"{used} indices for an array of {x.ndim} axes")
@@ -26,23 +21,38 @@ def _parts(x, key):
         raise IndexError("an index has one ... at most")
     at = next((i for i, each in enumerate(key) if each is ...), len(key))
     key[at : at + ellipses] = [slice(None)] * (x.ndim - used)
+    axis = 0
+    for i, each in enumerate(key):
+        if each is not None:
+            key[i] = _entry(x, each, axis)
+            axis += 1
     return key
 
 
-def _refuse(each):
+def _entry(x, each, axis):
+    if isinstance(each, slice):
+        return each
+    if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and each.ndim > 0:
+        return _known(x, asarray(each, device=x.device), each, axis)
+    if isinstance(each, bool) or isinstance(each, Array) and each.dtype == _core.bool:
+        raise IndexError(_MASK)
+    if isinstance(each, Array):
+        return each
+    if hasattr(each, "__index__"):
+        return each.__index__()
     raise IndexError(f"a {type(each).__name__} is no index; expected a number, a slice, None, ... or an array of integers")
 
 
 def _known(x, indices, given, axis):
     """Indices that the host knows, which are checked."""
     if indices.dtype == _core.bool:
-        raise IndexError("x[mask] is out of scope: its shape depends on values; use nixie.where, x[mask] = number, or x.numpy()[mask]")
+        raise IndexError(_MASK)
     if indices.size == 0:
         return _core.cast(indices, _core.int32)
     import numpy
 
     low, high = numpy.min(given), numpy.max(given)
-    if axis < x.ndim and not (-x.shape[axis] <= low and high < x.shape[axis]):
+    if not (-x.shape[axis] <= low and high < x.shape[axis]):
         raise IndexError(f"index {low if low < -x.shape[axis] else high} of an axis of {x.shape[axis]} elements")
     return indices
 
@@ -96,7 +106,7 @@ def _taken(x, arrays, key):
 
 
 def _apart(key):
-    """Whether a slice or None stands between arrays: the axes of the arrays are the first ones then."""
+    """Whether a slice or None separates arrays: their axes come first in the result then."""
     places = [i for i, each in enumerate(key) if isinstance(each, (Array, int))]
     return any(isinstance(each, Array) for each in key) and places != list(range(places[0], places[-1] + 1))
 

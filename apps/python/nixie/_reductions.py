@@ -34,7 +34,7 @@ _sum, _prod = _accumulate(_core.sum), _accumulate(_core.prod)
 
 
 def sum(x, /, *, axis=None, dtype=None, keepdims=False):
-    """The sum over axes, by default over all. Of bool and uint8 int64, of int8 int32, of other types their own.
+    """The sum over axes, by default over all. Its type is int64 for bool and uint8, int32 for int8, else x's.
 
     >>> nixie.sum(nixie.array([[1, 2], [3, 4]]), axis=0)
     array([4, 6], dtype=int32)
