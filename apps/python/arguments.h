@@ -1,0 +1,94 @@
+// What functions take from Python and give back: arrays, numbers, types, axes and shapes.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "nixie/apps/python/value.h"
+
+namespace nixie::python {
+
+namespace py = pybind11;
+
+/// An array or a number, which has no device.
+struct Operand {
+  Tensor tensor;
+  Device* device = nullptr;
+};
+/// From a Value, a number of Python, or an array or number of numpy, which is copied; none for other objects.
+std::optional<Operand> operand(py::handle object);
+/// The device of all operands; throws Fault::usage if two differ.
+Device& common_device(const std::vector<const Operand*>& operands);
+
+inline std::unique_ptr<Value> make_value(Tensor tensor, Device& device) {
+  return std::make_unique<Value>(std::move(tensor), device);
+}
+/// The type by its name in Python: float64, ..., bool.
+Dtype dtype_named_in_python(const std::string& name);
+std::string_view name_in_python(Dtype dtype);
+/// From a nixie.dtype, its name, numpy's type, or float, int and bool of Python.
+std::optional<Dtype> dtype_of(py::handle object);
+/// bf_getbuffer of nixie.Array: a read-only view of the elements on the host, which outlives the array's later values;
+/// without a copy where the host can read the memory.
+int get_buffer(PyObject* self, Py_buffer* view, int flags);
+/// A Value of a copied array or number of numpy, or of what numpy makes an array of.
+std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype, Device& device);
+
+struct DtypeArgument {
+  Dtype dtype = Dtype::f32;
+};
+/// One axis or several.
+struct AxesArgument {
+  Axes axes = {};
+};
+
+void bind_values(py::module_& module);
+void bind_ops(py::module_& module);
+void bind_exchange(py::module_& module);
+void bind_functions(py::module_& module);
+void bind_models(py::module_& module);
+
+}  // namespace nixie::python
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<nixie::python::Operand> {
+  PYBIND11_TYPE_CASTER(nixie::python::Operand, const_name("nixie.Array"));
+  bool load(handle source, bool) {
+    auto found = nixie::python::operand(source);
+    if (found) value = std::move(*found);
+    return found.has_value();
+  }
+};
+template <>
+struct type_caster<nixie::python::DtypeArgument> {
+  PYBIND11_TYPE_CASTER(nixie::python::DtypeArgument, const_name("nixie.dtype"));
+  bool load(handle source, bool) {
+    const auto found = nixie::python::dtype_of(source);
+    if (found) value.dtype = *found;
+    return found.has_value();
+  }
+};
+template <>
+struct type_caster<nixie::python::AxesArgument> {
+  PYBIND11_TYPE_CASTER(nixie::python::AxesArgument, const_name("int | tuple[int, ...]"));
+  bool load(handle source, bool) {
+    const auto add = [this](handle number) {
+      const long axis = PyLong_AsLong(number.ptr());
+      if (axis == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return false;
+      }
+      value.axes.push_back(static_cast<int>(std::clamp(axis, -1000000L, 1000000L)));  // the op says what it found
+      return true;
+    };
+    if (PyLong_Check(source.ptr())) return add(source);
+    if (!PyTuple_Check(source.ptr()) && !PyList_Check(source.ptr())) return false;
+    for (const handle number : reinterpret_borrow<sequence>(source))
+      if (!add(number)) return false;
+    return true;
+  }
+};
+
+}  // namespace pybind11::detail

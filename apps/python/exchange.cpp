@@ -1,0 +1,203 @@
+// Memory shared with other libraries: the buffer protocol, numpy's arrays, and DLPack in both directions.
+#include "nixie/core/graph/exchange.h"
+
+#include <cstring>
+
+#include "nixie/apps/python/arguments.h"
+#include "nixie/core/graph/storage.h"
+
+namespace nixie::python {
+namespace {
+
+// DLManagedTensor: what libraries exchanged before DLPack 1.0, and numpy before 2.1.
+struct Unversioned {
+  dlpack::Tensor array;
+  void* context;
+  void (*release)(Unversioned* self);
+};
+
+constexpr const char *kVersioned = "dltensor_versioned", *kUnversioned = "dltensor";
+
+const char* format_of(Dtype dtype) {
+  constexpr std::array<const char*, kDtypeCount> kFormats{"d", "f", "e", nullptr, "q", "i", "B", "b", "?"};
+  return kFormats[static_cast<std::size_t>(dtype)];
+}
+
+struct Release {
+  void operator()(dlpack::Managed* array) const { array->release(array); }
+};
+using Owned = std::unique_ptr<dlpack::Managed, Release>;
+
+// Elements that the host may read.
+struct HostMemory {
+  std::shared_ptr<const void> owner;
+  const void* data;
+  Dtype dtype;
+  std::vector<py::ssize_t> shape, strides;  ///< strides in bytes
+};
+
+HostMemory host_memory(Value& value) {
+  const Tensor stored = value.stored();
+  const Dtype dtype = value.dtype();
+  const auto sizes = value.shape().sizes();
+  HostMemory memory{{}, nullptr, dtype, {sizes.begin(), sizes.end()}, {}};
+  Strides strides;
+  if (value.device().name() == "cpu") {
+    const std::shared_ptr<dlpack::Managed> shared(to_dlpack(stored, value.device().backend()), Release());
+    memory.data = shared->array.data;
+    strides.assign(shared->array.strides, shared->array.strides + shared->array.rank);
+    memory.owner = shared;
+  } else {
+    const auto array = std::make_shared<Array>(stored.array());
+    memory.data = array->bytes();
+    strides = value.shape().row_major();
+    memory.owner = array;
+  }
+  for (const std::int64_t stride : strides) memory.strides.push_back(stride * size_of(dtype));
+  return memory;
+}
+
+Tensor tensor_of(const Array& array, Device& device) {
+  if (device.name() != "cpu") return array;
+  return wrap(const_cast<std::byte*>(array.bytes()), array.shape(), array.dtype(), device.backend(), nullptr,
+              [array] {});
+}
+
+void release_capsule(PyObject* capsule) {
+  if (auto* array = PyCapsule_IsValid(capsule, kVersioned)
+                        ? static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule, kVersioned))
+                        : nullptr)
+    array->release(array);
+  if (auto* array = PyCapsule_IsValid(capsule, kUnversioned)
+                        ? static_cast<Unversioned*>(PyCapsule_GetPointer(capsule, kUnversioned))
+                        : nullptr)
+    array->release(array);
+}
+
+py::capsule to_capsule(Value& value, py::object stream, const std::optional<std::pair<int, int>>& max_version,
+                       const std::optional<std::pair<int, int>>& device, std::optional<bool> copy) {
+  Device& to = !device              ? value.device()
+               : device->first == 1 ? Device::named("cpu")
+               : device->first == 2 ? Device::named("cuda")
+                                    : throw py::buffer_error("__dlpack__: expected device type 1 (CPU) or 2 (CUDA)");
+  if (&to != &value.device() && copy == false)
+    throw py::buffer_error("__dlpack__: an array on " + value.device().name() + " is on " + to.name() +
+                           " only by a copy");
+  const bool copies = copy == true || &to != &value.device();
+  const Tensor stored = copies ? tensor_of(value.stored().array().clone(), to) : value.stored();
+  // None is the default stream; of -1 the consumer takes care itself.
+  const bool names_stream = !stream.is_none() && stream.cast<std::int64_t>() != -1;
+  void* const consumer = names_stream ? PyLong_AsVoidPtr(stream.ptr()) : nullptr;
+  Owned array(to_dlpack(stored, to.backend(), consumer));
+  if (copies) array->flags = dlpack::kCopied;
+  if (max_version && max_version->first >= 1) return py::capsule(array.release(), kVersioned, &release_capsule);
+  auto* old = new Unversioned{array->array, array.get(), [](Unversioned* self) {
+                                auto* managed = static_cast<dlpack::Managed*>(self->context);
+                                managed->release(managed);
+                                delete self;
+                              }};
+  static_cast<void>(array.release());
+  return py::capsule(old, kUnversioned, &release_capsule);
+}
+
+// The array of a capsule, which gives it up.
+Owned take(const py::object& capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), kVersioned)) {
+    Owned array(static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), kVersioned)));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+    return array;
+  }
+  check(PyCapsule_IsValid(capsule.ptr(), kUnversioned), "from_dlpack: __dlpack__ gave no capsule of DLPack");
+  auto* old = static_cast<Unversioned*>(PyCapsule_GetPointer(capsule.ptr(), kUnversioned));
+  Owned array(new dlpack::Managed{.version = {dlpack::kMajor, dlpack::kMinor},
+                                  .context = old,
+                                  .release =
+                                      [](dlpack::Managed* self) {
+                                        auto* from = static_cast<Unversioned*>(self->context);
+                                        if (from->release) from->release(from);
+                                        delete self;
+                                      },
+                                  .flags = 0,
+                                  .array = old->array});
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  return array;
+}
+
+py::object ask_for_capsule(const py::object& object, bool on_gpu) {
+  const auto ask = object.attr("__dlpack__");
+  py::dict options;
+  if (on_gpu) options["stream"] = 1;  // the default stream, for which our backend waits
+  options["max_version"] = py::make_tuple(dlpack::kMajor, dlpack::kMinor);
+  try {
+    return ask(**options);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;  // a TypeError: it was written before max_version was
+  }
+  options.attr("pop")("max_version");
+  return ask(**options);
+}
+
+std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy) {
+  const int type = py::int_(object.attr("__dlpack_device__")()[py::int_(0)]);
+  Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
+  Owned array = take(ask_for_capsule(object, type == dlpack::kCuda));
+  try {
+    const Tensor tensor = from_dlpack(array.get(), device.backend());
+    static_cast<void>(array.release());
+    return make_value(copy == true ? tensor_of(tensor.array().clone(), device) : tensor, device);
+  } catch (const Error&) {  // it has gaps, or an address that no kernel reads
+    if (copy == false || type != dlpack::kCpu) throw;
+  }
+  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object), {}, device);
+}
+
+}  // namespace
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) try {
+  auto& value = py::handle(self).cast<Value&>();
+  if (!format_of(value.dtype())) {
+    PyErr_SetString(PyExc_BufferError, "bfloat16 has no format in the buffer protocol; use astype(nixie.float32)");
+    return -1;
+  }
+  return PyObject_GetBuffer(py::cast(host_memory(value)).ptr(), view, flags);
+} catch (const std::exception& error) {
+  PyErr_SetString(PyExc_BufferError, error.what());
+  return -1;
+}
+
+std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype, Device& device) {
+  const auto numpy = py::module_::import("numpy");
+  py::object source = numpy.attr("ascontiguousarray")(object);
+  const auto shape = py::cast<std::vector<std::int64_t>>(numpy.attr("shape")(object));  // of no axes, too
+  if (!dtype) dtype = dtype_named_in_python(source.attr("dtype").attr("name").cast<std::string>());
+  const bool is_bf16 = *dtype == Dtype::bf16;  // which numpy has not
+  source = source.attr("astype")(std::string(name_in_python(is_bf16 ? Dtype::f32 : *dtype)), py::arg("copy") = false);
+  Array array(is_bf16 ? Dtype::f32 : *dtype, Shape(shape));
+  const py::buffer_info info = py::buffer(source).request();
+  if (array.size() > 0) std::memcpy(array.bytes(), info.ptr, static_cast<std::size_t>(array.size_bytes()));
+  if (*dtype == Dtype::boolean)
+    for (auto* byte = array.bytes(); byte != array.bytes() + array.size(); ++byte)
+      *byte = std::byte(*byte != std::byte(0));
+  return make_value(tensor_of(array.to(*dtype), device), device);
+}
+
+void bind_exchange(py::module_& module) {
+  py::class_<HostMemory>(module, "HostMemory", py::buffer_protocol()).def_buffer([](const HostMemory& memory) {
+    return py::buffer_info(const_cast<void*>(memory.data), size_of(memory.dtype), format_of(memory.dtype),
+                           static_cast<py::ssize_t>(memory.shape.size()), memory.shape, memory.strides,
+                           /*readonly=*/true);
+  });
+  module.def("from_numpy", [](py::handle object, std::optional<DtypeArgument> dtype, const std::string& device) {
+    return from_numpy(object, dtype ? std::optional(dtype->dtype) : std::nullopt, Device::named(device));
+  });
+  module.def("from_dlpack", &from_dlpack_object);
+  auto array = module.attr("Array").cast<py::class_<Value>>();
+  array.def("__dlpack__", &to_capsule, py::kw_only(), py::arg("stream") = py::none(),
+            py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none());
+  array.def("__dlpack_device__", [](const Value& self) {
+    const MemoryPlace place = self.device().backend().memory_place();
+    return py::make_tuple(place.device_type, place.device_index);
+  });
+}
+
+}  // namespace nixie::python

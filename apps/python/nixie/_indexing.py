@@ -1,0 +1,154 @@
+"""numpy's indexing: x[key], and x[key] = value, which gives the name x a new value."""
+
+import math
+
+from . import _core
+from ._core import Array
+from ._creation import asarray
+from ._types import isdtype
+
+
+_MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(mask, x, other), x[mask] = number, or x.numpy()[mask]"
+
+
+def _parts(x, key):
+    """The key as a number, a slice or an array for each axis, and None for each new one."""
+    key = list(key) if isinstance(key, tuple) else [key]
+    used = sum(each is not None and each is not ... for each in key)
+    if used > x.ndim:
+        raise IndexError(f"{used} indices for an array of {x.ndim} axes")
+    if (ellipses := sum(each is ... for each in key)) > 1:
+        raise IndexError("an index has one ... at most")
+    at = next((i for i, each in enumerate(key) if each is ...), len(key))
+    key[at : at + ellipses] = [slice(None)] * (x.ndim - used)
+    axis = 0
+    for i, each in enumerate(key):
+        if each is not None:
+            key[i] = _entry(x, each, axis)
+            axis += 1
+    return key
+
+
+def _entry(x, each, axis):
+    if isinstance(each, slice):
+        return each
+    if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and each.ndim > 0:
+        return _known(x, asarray(each, device=x.device), each, axis)
+    if isinstance(each, bool) or isinstance(each, Array) and each.dtype == _core.bool:
+        raise IndexError(_MASK)
+    if isinstance(each, Array):
+        return each
+    if hasattr(each, "__index__"):
+        return each.__index__()
+    raise IndexError(f"a {type(each).__name__} is no index; expected a number, a slice, None, ... or an array of integers")
+
+
+def _known(x, indices, given, axis):
+    """Indices that the host knows, which are checked."""
+    if indices.dtype == _core.bool:
+        raise IndexError(_MASK)
+    if indices.size == 0:
+        return _core.cast(indices, _core.int32)
+    import numpy
+
+    low, high = numpy.min(given), numpy.max(given)
+    if not (-x.shape[axis] <= low and high < x.shape[axis]):
+        raise IndexError(f"index {low if low < -x.shape[axis] else high} of an axis of {x.shape[axis]} elements")
+    return indices
+
+
+def _sliced(x, key):
+    """The view by numbers, slices and None, with arrays taken as whole axes."""
+    plain = [slice(None) if isinstance(each, Array) else each for each in key if each is not None]
+    try:
+        result = _core.slice(x, plain)
+    except ValueError as error:
+        raise IndexError(str(error)) from None
+    place, new = 0, []
+    for each in key:
+        if each is None:
+            new.append(place)
+        place += not isinstance(each, int)
+    return _core.expand_dims(result, new) if new else result
+
+
+def get(x, key):
+    key = _parts(x, key)
+    result = _sliced(x, key)
+    kept = [each for each in key if not isinstance(each, int)]
+    arrays = {axis: each for axis, each in enumerate(kept) if isinstance(each, Array)}
+    return _taken(result, arrays, key) if arrays else result
+
+
+def _taken(x, arrays, key):
+    """x with arrays of indices along axes, as numpy broadcasts them."""
+    for each in arrays.values():
+        if not isdtype(each.dtype, "integral"):
+            raise IndexError(f"an array of {each.dtype} is no index; expected integers")
+    axes = list(arrays)
+    if len(axes) == 1 and not _apart(key):
+        return _core.take(x, arrays[axes[0]], axes[0])
+    # Several arrays: one axis in place of theirs, one position in place of their indices.
+    sizes = [x.shape[axis] for axis in axes]
+    position, outside = 0, False
+    for axis, size in zip(axes, sizes):
+        index = arrays[axis]
+        outside = outside | (index < -size) | (index >= size)
+        position = position * size + _core.cast(_core.where(index < 0, index + size, index), _core.int64)
+    position = _core.where(outside, math.prod(sizes), position)
+    others = [axis for axis in range(x.ndim) if axis not in arrays]
+    flat = _core.reshape(_core.permute(x, axes + others), [math.prod(sizes)] + [x.shape[axis] for axis in others])
+    result = _core.take(flat, position, 0)
+    first = 0 if _apart(key) else axes[0]
+    rank = len(position.shape)
+    order = list(range(rank, rank + first)) + list(range(rank)) + list(range(rank + first, len(result.shape)))
+    return _core.permute(result, order)
+
+
+def _apart(key):
+    """Whether a slice or None separates arrays: their axes come first in the result then."""
+    places = [i for i, each in enumerate(key) if isinstance(each, (Array, int))]
+    return any(isinstance(each, Array) for each in key) and places != list(range(places[0], places[-1] + 1))
+
+
+def set(x, key, value):
+    """Binds the handle x to its array with x[key] replaced."""
+    value = value if isinstance(value, (Array, bool, int, float)) else asarray(value, device=x.device)
+    if isinstance(value, Array) and value.dtype != x.dtype:
+        if isdtype(value.dtype, "real floating") and not isdtype(x.dtype, "real floating"):
+            raise TypeError(f"an array of {x.dtype} cannot hold {value.dtype}; use astype")
+        value = _core.cast(value, x.dtype)
+    mask = asarray(key, device=x.device) if hasattr(key, "__array_interface__") or isinstance(key, Array) else None
+    if mask is not None and mask.dtype == _core.bool:
+        return x._rebind(_masked(x, mask, value))
+    parts = _parts(x, key)
+    if any(isinstance(each, Array) for each in parts):
+        return x._rebind(_scattered(x, key, value))
+    plain = [each for each in parts if each is not None]
+    if any(each is None for each in parts) and isinstance(value, Array):
+        value = _core.reshape(_core.broadcast_to(value, list(_sliced(x, parts).shape)), list(_core.slice(x, plain).shape))
+    try:
+        x._rebind(_core.update(x, plain, value))
+    except ValueError as error:
+        raise (IndexError if "position" in str(error) else ValueError)(str(error)) from None
+
+
+def _masked(x, mask, value):
+    if mask.ndim > x.ndim or mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    if isinstance(value, Array) and value.ndim > x.ndim - mask.ndim:
+        raise ValueError("x[mask] = value: the number of values depends on the mask; expected one number, or nixie.where")
+    wide = _core.reshape(mask, list(mask.shape) + [1] * (x.ndim - mask.ndim))
+    return _core.cast(_core.where(wide, value, x), x.dtype)
+
+
+def _scattered(x, key, value):
+    """Arrays of indices: the positions that x[key] reads, in the flattened array."""
+    size = math.prod(x.shape)
+    wide = _core.int32 if size < 2**31 else _core.int64
+    numbers = _core.cast(_core.coordinate([size], 0, x.device), wide)
+    positions = get(_core.reshape(numbers, list(x.shape)), key)
+    if not isinstance(value, Array):
+        value = _core.full([], value, x.dtype, x.device)
+    values = _core.reshape(_core.broadcast_to(value, list(positions.shape)), [-1])
+    return _core.reshape(_core.scatter(_core.reshape(x, [-1]), _core.reshape(positions, [-1]), values, 0), list(x.shape))

@@ -1,0 +1,240 @@
+"""Functions that put elements elsewhere."""
+
+import builtins
+
+from . import _core
+
+
+def _tuple(axes):
+    return (axes,) if isinstance(axes, int) else tuple(axes)
+
+
+def normal_axis(axis, rank, what):
+    """The axis as a number in [0, rank)."""
+    if not -rank <= axis < rank:
+        raise IndexError(f"{what}: axis {axis} of an array of {rank} axes")
+    return axis % rank
+
+
+def reshape(x, /, shape, *, copy=None):
+    """The same elements in row-major order under another shape, of which one size may be -1.
+
+    >>> nixie.reshape(nixie.arange(4), (2, -1))
+    array([[0, 1],
+           [2, 3]], dtype=int32)
+    """
+    return _core.reshape(x, list(_tuple(shape)))
+
+
+def permute_dims(x, /, axes):
+    """Axis i of the result is axis axes[i] of x.
+
+    >>> nixie.permute_dims(nixie.zeros((1, 2, 3)), (2, 0, 1)).shape
+    (3, 1, 2)
+    """
+    return _core.permute(x, axes)
+
+
+def matrix_transpose(x, /):
+    """Swaps the last two axes.
+
+    >>> nixie.matrix_transpose(nixie.zeros((4, 2, 3))).shape
+    (4, 3, 2)
+    """
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: an array of shape {x.shape}, expected at least 2 axes")
+    return _core.permute(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def moveaxis(x, source, destination, /):
+    """Moves axes to other positions; the others stay in order.
+
+    >>> nixie.moveaxis(nixie.zeros((1, 2, 3)), 0, -1).shape
+    (2, 3, 1)
+    """
+    sources, destinations = ([normal_axis(axis, x.ndim, "moveaxis") for axis in _tuple(each)] for each in (source, destination))
+    if len(sources) != len(destinations):
+        raise ValueError(f"moveaxis: {len(sources)} axes to {len(destinations)} positions")
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for to, axis in sorted(zip(destinations, sources)):
+        order.insert(to, axis)
+    return _core.permute(x, order)
+
+
+def expand_dims(x, /, axis=0):
+    """New axes of size 1 at these positions of the result.
+
+    >>> nixie.expand_dims(nixie.zeros(3), axis=1).shape
+    (3, 1)
+    """
+    axes = _tuple(axis)
+    rank = x.ndim + len(axes)
+    return _core.expand_dims(x, [normal_axis(each, rank, "expand_dims") for each in axes])
+
+
+def squeeze(x, /, axis):
+    """Drops axes of size 1.
+
+    >>> nixie.squeeze(nixie.zeros((3, 1)), 1).shape
+    (3,)
+    """
+    return _core.squeeze(x, axis)
+
+
+def broadcast_to(x, /, shape):
+    """Repeats axes of size 1.
+
+    >>> nixie.broadcast_to(nixie.arange(2), (2, 2))
+    array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
+    return _core.broadcast_to(x, list(_tuple(shape)))
+
+
+def broadcast_arrays(*arrays):
+    """All arrays of one shape.
+
+    >>> [x.shape for x in nixie.broadcast_arrays(nixie.zeros(3), nixie.zeros((2, 1)))]
+    [(2, 3), (2, 3)]
+    """
+    shape = broadcast_shapes(*(each.shape for each in arrays))
+    return [broadcast_to(each, shape) for each in arrays]
+
+
+def broadcast_shapes(*shapes):
+    """The shape of arithmetic on arrays of these shapes.
+
+    >>> nixie.broadcast_shapes((3,), (2, 1))
+    (2, 3)
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = []
+    for axis in range(-rank, 0):
+        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
+        if len(sizes) > 1:
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def concat(arrays, /, *, axis=0):
+    """Arrays side by side; along axis None each is flattened first.
+
+    >>> nixie.concat([nixie.arange(2), nixie.arange(1)])
+    array([0, 1, 0], dtype=int32)
+    """
+    if axis is None:
+        arrays, axis = [_core.reshape(each, [-1]) for each in arrays], 0
+    return _core.concat(list(arrays), axis)
+
+
+def stack(arrays, /, *, axis=0):
+    """Arrays side by side along a new axis.
+
+    >>> nixie.stack([nixie.arange(2), nixie.arange(2)]).shape
+    (2, 2)
+    """
+    return _core.stack(list(arrays), axis)
+
+
+def unstack(x, /, *, axis=0):
+    """The parts of x along an axis, without it.
+
+    >>> [part.item() for part in nixie.unstack(nixie.arange(3))]
+    [0, 1, 2]
+    """
+    axis = normal_axis(axis, x.ndim, "unstack")
+    return tuple(_core.slice(x, [slice(None)] * axis + [i]) for i in range(x.shape[axis]))
+
+
+def flip(x, /, *, axis=None):
+    """The elements in reverse order along axes, by default along all.
+
+    >>> nixie.flip(nixie.arange(3))
+    array([2, 1, 0], dtype=int32)
+    """
+    return _core.flip(x, list(range(x.ndim)) if axis is None else axis)
+
+
+def roll(x, /, shift, *, axis=None):
+    """Moves elements cyclically along axes; without an axis along the flattened array.
+
+    >>> nixie.roll(nixie.arange(4), 1)
+    array([3, 0, 1, 2], dtype=int32)
+    """
+    if axis is None:
+        return _core.reshape(_core.roll(_core.reshape(x, [-1]), shift, 0), list(x.shape))
+    axes = _tuple(axis)
+    shifts = _tuple(shift) if not isinstance(shift, int) else (shift,) * len(axes)
+    for by, along in zip(shifts, axes):
+        x = _core.roll(x, by, along)
+    return x
+
+
+def tile(x, repetitions, /):
+    """Repeats the array along axes.
+
+    >>> nixie.tile(nixie.arange(2), (2,))
+    array([0, 1, 0, 1], dtype=int32)
+    """
+    return _core.tile(x, list(_tuple(repetitions)))
+
+
+def repeat(x, repeats, /, *, axis=None):
+    """Repeats each element; without an axis those of the flattened array. `repeats` is one number, or a number for
+    each element, of which the host must know the values: the result's shape depends on them.
+
+    >>> nixie.repeat(nixie.arange(2), 2)
+    array([0, 0, 1, 1], dtype=int32)
+    """
+    if axis is None:
+        x, axis = _core.reshape(x, [-1]), 0
+    axis = normal_axis(axis, x.ndim, "repeat")
+    counts = repeats if isinstance(repeats, int) else [int(each) for each in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
+    if isinstance(counts, list):
+        if len(counts) == 1:
+            counts = counts[0]
+        elif len(counts) != x.shape[axis]:
+            raise ValueError(f"repeat: {len(counts)} numbers for an axis of {x.shape[axis]} elements")
+    if isinstance(counts, list):
+        from ._creation import asarray
+
+        order = [i for i, count in enumerate(counts) for _ in builtins.range(count)]
+        return _core.take(x, asarray(order, dtype=_core.int32, device=x.device), axis)
+    shape = list(x.shape)
+    wide = _core.broadcast_to(_core.expand_dims(x, axis + 1), shape[: axis + 1] + [counts] + shape[axis + 1 :])
+    return _core.reshape(wide, shape[:axis] + [shape[axis] * counts] + shape[axis + 1 :])
+
+
+def pad(x, pad_width, /, *, constant_values=0):
+    """Elements of one value before and after each axis: a number, a pair, or a pair for each axis.
+
+    >>> nixie.pad(nixie.ones(2), 1)
+    array([0., 1., 1., 0.], dtype=float32)
+    """
+    pair = (pad_width, pad_width) if isinstance(pad_width, int) else tuple(pad_width)
+    pairs = [pair] * x.ndim if all(isinstance(each, int) for each in pair) else list(pair)
+    return _core.pad(x, [low for low, _ in pairs], [high for _, high in pairs], float(constant_values))
+
+
+def take(x, indices, /, *, axis=None):
+    """x[.., indices, ..] along an axis; negative indices count from the end. An index out of range raises ValueError
+    if it is known here; one that is computed reads NaN, or the largest integer.
+
+    >>> nixie.take(nixie.arange(3) * 10, nixie.array([2, 0]))
+    array([20,  0], dtype=int32)
+    """
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"take: an array of shape {x.shape} wants an axis")
+        axis = 0
+    return _core.take(x, indices, axis)
+
+
+def take_along_axis(x, indices, /, *, axis=-1):
+    """result[i, j] = x[i, indices[i, j]] for the last axis of two.
+
+    >>> nixie.take_along_axis(nixie.array([[3, 1]]), nixie.array([[1, 0]]))
+    array([[1, 3]], dtype=int32)
+    """
+    return _core.take_along_axis(x, indices, axis)

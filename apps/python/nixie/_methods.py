@@ -1,0 +1,132 @@
+"""Methods of Array: indexing, numpy, and the functions that numpy has as methods."""
+
+import sys
+
+from . import _core, _indexing, _manipulation, _reductions
+from ._core import Array
+from ._elementwise import clip
+from ._types import as_dtype, astype
+
+
+def numpy(self):
+    """The elements as an array of numpy: read-only, and without a copy where they are in the host's memory.
+
+    >>> nixie.array([1, 2]).numpy()
+    array([1, 2], dtype=int32)
+    """
+    import numpy
+
+    if self.dtype == _core.bfloat16:
+        raise TypeError("numpy has no bfloat16; use astype(nixie.float32).numpy()")
+    return numpy.asarray(memoryview(self.compute()))
+
+
+def __array__(self, dtype=None, copy=None):
+    found = numpy(self)
+    if dtype is not None and found.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"an array of {found.dtype} becomes {dtype} only by a copy")
+        return found.astype(dtype)
+    return found.copy() if copy else found
+
+
+def _with_numpy(self):
+    """The elements as numpy holds them: bfloat16 as float32."""
+    return numpy(astype(self, _core.float32) if self.dtype == _core.bfloat16 else self)
+
+
+def __repr__(self):
+    import numpy
+
+    return f"array({numpy.array2string(_with_numpy(self), separator=', ', prefix='array(')}, dtype={self.dtype})"
+
+
+def tolist(self):
+    """The elements as nested lists.
+
+    >>> nixie.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return _with_numpy(self).tolist()
+
+
+def __array_namespace__(self, *, api_version=None):
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"the Array API of version {api_version}; nixie follows 2024.12")
+    return sys.modules["nixie"]
+
+
+def __iter__(self):
+    if self.ndim == 0:
+        raise TypeError("an array of no axes has nothing to iterate over")
+    return (self[i] for i in range(self.shape[0]))
+
+
+def _restored(elements, dtype, device):
+    return _core.from_numpy(elements, dtype, device)
+
+
+def __reduce__(self):
+    return _restored, (_with_numpy(self).copy(), self.dtype.name, self.device)
+
+
+def _reshape(self, *shape, copy=None):
+    return _manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
+
+
+def _transpose(self, *axes):
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    return _manipulation.permute_dims(self, tuple(order) if order else tuple(range(self.ndim))[::-1])
+
+
+def _squeeze(self, axis=None):
+    return _manipulation.squeeze(self, [i for i, size in enumerate(self.shape) if size == 1] if axis is None else axis)
+
+
+def _reducing(name):
+    function = getattr(_reductions, name)
+
+    def method(self, axis=None, **options):
+        return function(self, axis=axis, **options)
+
+    method.__name__, method.__doc__ = name, f"nixie.{name}(self, axis=axis)."
+    return method
+
+
+Array.__doc__ = """An array: its shape, dtype and device, and elements that are computed when somebody looks at them. Made by
+`nixie.array` and the other functions; operators, indexing and methods are numpy's. `x[...] = y` and `x += y` give the
+array another value; arrays that were made of it stay as they were.
+
+>>> x = nixie.array([1.0, 2.0])
+>>> y = x * 2
+>>> x[0] = 5
+>>> x, y
+(array([5., 2.], dtype=float32), array([2., 4.], dtype=float32))
+"""
+
+METHODS = {
+    "__array__": __array__,
+    "__array_namespace__": __array_namespace__,
+    "__getitem__": lambda self, key: _indexing.get(self, key),
+    "__iter__": __iter__,
+    "__pos__": lambda self: _core.alias(self),
+    "__reduce__": __reduce__,
+    "__repr__": __repr__,
+    "__str__": lambda self: str(_with_numpy(self)),
+    "__setitem__": lambda self, key, value: _indexing.set(self, key, value),
+    "T": property(_transpose, doc="The array with its axes in reverse order."),
+    "mT": property(_manipulation.matrix_transpose, doc="The array with its last two axes swapped."),
+    "astype": lambda self, dtype, copy=True: astype(self, as_dtype(dtype), copy=copy),
+    "clip": clip,
+    "cumsum": lambda self, axis=None: _reductions.cumulative_sum(self, axis=axis),
+    "dot": lambda self, other: self @ other,
+    "flatten": lambda self: _manipulation.reshape(self, (-1,)),
+    "numpy": numpy,
+    "reshape": _reshape,
+    "squeeze": _squeeze,
+    "tolist": tolist,
+    "transpose": _transpose,
+}
+METHODS |= {name: _reducing(name) for name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")}
+for _name, _method in METHODS.items():
+    setattr(Array, _name, _method)

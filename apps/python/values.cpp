@@ -1,0 +1,278 @@
+// nixie.Array and nixie.dtype: attributes, conversion to numbers of Python, operators.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "nixie/apps/python/arguments.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie::python {
+namespace {
+
+constexpr std::array<std::string_view, kDtypeCount> kDtypeNames{"float64", "float32", "float16", "bfloat16", "int64",
+                                                                "int32",   "uint8",   "int8",    "bool"};
+
+constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to here a double holds every whole number
+
+Operand whole_number(py::handle object) {
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+  check(overflow == 0, "the number ", std::string(py::str(object)), " is beyond 64 bits");
+  if (value >= -kExact && value <= kExact) return {Tensor(value), nullptr};
+  return {Array::from(std::vector<std::int64_t>{value}, {}), nullptr};
+}
+
+py::object item(Value& value) {
+  const Array array = value.stored().array();
+  check(array.size() == 1, "an array of shape ", array.shape(), " is no single number");
+  return visit_dtype(array.dtype(), [&](auto type) -> py::object {
+    using T = decltype(type);
+    if constexpr (std::is_same_v<T, bool>)
+      return py::bool_(array.data<T>()[0]);
+    else if constexpr (std::is_integral_v<T>)
+      return py::int_(array.data<T>()[0]);
+    else
+      return py::float_(static_cast<double>(
+          static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(array.data<T>()[0])));
+  });
+}
+
+bool both_bool(const Tensor& a, const Tensor& b) { return a.dtype() == Dtype::boolean && b.dtype() == Dtype::boolean; }
+
+// A whole number of Python beside an array of integers must be one of its type.
+void check_fits(const Operand& number, const Operand& array) {
+  const auto* constant = std::get_if<Constant>(&number.tensor.node().op);
+  if (!constant || !array.device || number.tensor.dtype() != Dtype::i32 || is_floating(array.tensor.dtype()) ||
+      array.tensor.dtype() == Dtype::boolean)
+    return;
+  visit_dtype(array.tensor.dtype(), [&](auto type) {
+    if constexpr (std::is_integral_v<decltype(type)>) {
+      using Limits = std::numeric_limits<decltype(type)>;
+      check(constant->value >= static_cast<double>(Limits::min()) &&
+                constant->value <= static_cast<double>(Limits::max()),
+            "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
+            name_in_python(array.tensor.dtype()));
+    }
+  });
+}
+
+// numpy's matmul, of the operands' type also for integers: matmul gives i32 of bytes and refuses i64, whose products
+// are summed one by one.
+Tensor product(const Tensor& a, const Tensor& b) {
+  const Dtype dtype = promote(a.dtype(), b.dtype());
+  if (dtype != Dtype::i64) {
+    const Tensor result = matmul(a, b);
+    return result.dtype() == dtype ? result : cast(result, dtype);
+  }
+  matmul(cast(a, Dtype::f32), cast(b, Dtype::f32));  // checks the shapes
+  const Tensor rows = a.rank() == 1 ? expand_dims(a, {0}) : a, columns = b.rank() == 1 ? expand_dims(b, {1}) : b;
+  const Tensor sums = sum(expand_dims(rows, {-1}) * expand_dims(columns, {-3}), {-2}, false);
+  Axes single;
+  if (a.rank() == 1) single.push_back(-2);
+  if (b.rank() == 1) single.push_back(-1);
+  return squeeze(sums, single);
+}
+
+// x ** 2 is one product, with the same rounding.
+Tensor power(const Tensor& a, const Tensor& b) {
+  const auto* number = std::get_if<Constant>(&b.node().op);
+  const bool keeps_type = is_floating(a.dtype()) || (a.dtype() != Dtype::boolean && !is_floating(b.dtype()));
+  return number && number->value == 2 && keeps_type ? square(a) : pow(a, b);
+}
+
+// Every binary operator: its method in Python without underscores, and the op.
+struct Binary {
+  const char* name;
+  Tensor (*op)(const Tensor&, const Tensor&);
+  bool reflects = true;  ///< has __rNAME__ and __iNAME__
+};
+#define OPERATOR(expression) [](const Tensor& a, const Tensor& b) -> Tensor { return expression; }
+const Binary kBinary[] = {
+    {"add", OPERATOR(a + b)},
+    {"sub", OPERATOR(a - b)},
+    {"mul", OPERATOR(a* b)},
+    {"truediv", OPERATOR(a / b)},
+    {"floordiv", OPERATOR(floor_divide(a, b))},
+    {"mod", OPERATOR(remainder(a, b))},
+    {"pow", &power},
+    {"matmul", &product},
+    {"and", OPERATOR(both_bool(a, b) ? a&& b : a& b)},
+    {"or", OPERATOR(both_bool(a, b) ? a || b : a | b)},
+    {"xor", OPERATOR(both_bool(a, b) ? a != b : a ^ b)},
+    {"lshift", OPERATOR(a << b)},
+    {"rshift", OPERATOR(a >> b)},
+    {"eq", OPERATOR(a == b), false},
+    {"ne", OPERATOR(a != b), false},
+    {"lt", OPERATOR(a < b), false},
+    {"le", OPERATOR(a <= b), false},
+    {"gt", OPERATOR(a > b), false},
+    {"ge", OPERATOR(a >= b), false},
+};
+#undef OPERATOR
+
+py::object apply(const Binary& binary, py::handle x, py::handle y) {
+  const auto a = operand(x), b = operand(y);
+  if (!a || !b) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  check_fits(*a, *b);
+  check_fits(*b, *a);
+  Device& device = common_device({&*a, &*b});
+  return py::cast(make_value(binary.op(a->tensor, b->tensor), device));
+}
+
+// `x += y`: the handle takes the sum, of its own type.
+py::object apply_in_place(const Binary& binary, py::object x, py::handle y) {
+  py::object result = apply(binary, x, y);
+  if (result.is(py::handle(Py_NotImplemented))) return result;
+  auto &self = x.cast<Value&>(), &other = result.cast<Value&>();
+  check(other.shape() == self.shape(), "an array of shape ", self.shape(), " cannot hold the result of shape ",
+        other.shape());
+  if (self.dtype() != other.dtype()) {
+    if (promote(self.dtype(), other.dtype()) != self.dtype() && is_floating(self.dtype()) != is_floating(other.dtype()))
+      throw py::type_error(fmt::format("an array of {} cannot hold the result, which is {}; use astype",
+                                       name_in_python(self.dtype()), name_in_python(other.dtype())));
+    other.rebind(cast(other.tensor(), self.dtype()));
+  }
+  self.rebind(other.tensor());
+  return x;
+}
+
+}  // namespace
+
+std::optional<Operand> operand(py::handle object) {
+  if (py::isinstance<Value>(object)) {
+    auto& value = object.cast<Value&>();
+    return Operand{value.tensor(), &value.device()};
+  }
+  if (PyBool_Check(object.ptr())) return Operand{Tensor(object.ptr() == Py_True), nullptr};
+  if (PyFloat_Check(object.ptr())) return Operand{Tensor(PyFloat_AS_DOUBLE(object.ptr())), nullptr};
+  if (PyLong_Check(object.ptr())) return whole_number(object);
+  if (PyObject_HasAttrString(object.ptr(), "__array_interface__")) {
+    const auto value = from_numpy(object, {}, Device::standard());
+    return Operand{value->tensor(), &value->device()};
+  }
+  return {};
+}
+
+Device& common_device(const std::vector<const Operand*>& operands) {
+  Device* device = nullptr;
+  for (const Operand* each : operands) {
+    if (!each->device) continue;
+    check(!device || device == each->device, "one array is on ", device ? device->name() : "", ", another on ",
+          each->device->name(), "; move one by to_device");
+    device = each->device;
+  }
+  return device ? *device : Device::standard();
+}
+
+std::string_view name_in_python(Dtype dtype) { return kDtypeNames[static_cast<std::size_t>(dtype)]; }
+
+Dtype dtype_named_in_python(const std::string& name) {
+  for (std::size_t i = 0; i < kDtypeNames.size(); ++i)
+    if (kDtypeNames[i] == name) return static_cast<Dtype>(i);
+  fail(Fault::usage, "dtype ", name, " is unknown, expected one of ", fmt::format("{}", fmt::join(kDtypeNames, ", ")));
+}
+
+std::optional<Dtype> dtype_of(py::handle object) {
+  if (py::isinstance<Dtype>(object)) return object.cast<Dtype>();
+  if (PyUnicode_Check(object.ptr())) return dtype_named_in_python(object.cast<std::string>());
+  if (PyType_Check(object.ptr())) {
+    const std::string name = object.attr("__name__").cast<std::string>();
+    return dtype_named_in_python(name == "float" ? "float32" : name == "int" ? "int32" : name);
+  }
+  if (py::hasattr(object, "itemsize") && py::hasattr(object, "name"))
+    return dtype_named_in_python(object.attr("name").cast<std::string>());
+  return {};
+}
+
+void bind_values(py::module_& module) {
+  py::class_<Dtype> dtype(module, "dtype", "An element type: nixie.float32 and the others.");
+  dtype.def_property_readonly("name", [](Dtype self) { return name_in_python(self); })
+      .def_property_readonly("itemsize", [](Dtype self) { return size_of(self); })
+      .def("__repr__", [](Dtype self) { return fmt::format("nixie.{}", name_in_python(self)); })
+      .def("__str__", [](Dtype self) { return name_in_python(self); })
+      .def("__hash__", [](Dtype self) { return static_cast<int>(self); })
+      .def("__reduce__", [](Dtype self) { return name_in_python(self); })
+      .def("__eq__",
+           [](Dtype self, py::handle other) { return py::isinstance<Dtype>(other) && other.cast<Dtype>() == self; });
+  for (int i = 0; i < kDtypeCount; ++i)
+    module.attr(kDtypeNames[static_cast<std::size_t>(i)].data()) = py::cast(static_cast<Dtype>(i));
+
+  py::class_<Value> array(module, "Array", py::custom_type_setup([](PyHeapTypeObject* type) {
+                            type->ht_type.tp_as_buffer = &type->as_buffer;
+                            type->as_buffer.bf_getbuffer = &get_buffer;
+                          }));
+  array
+      .def_property_readonly("shape",
+                             [](const Value& self) {
+                               py::tuple sizes(self.shape().rank());
+                               for (int i = 0; i < self.shape().rank(); ++i)
+                                 sizes[static_cast<std::size_t>(i)] = self.shape()[i];
+                               return sizes;
+                             })
+      .def_property_readonly("ndim", [](const Value& self) { return self.shape().rank(); })
+      .def_property_readonly("size", [](const Value& self) { return self.shape().size(); })
+      .def_property_readonly("itemsize", [](const Value& self) { return size_of(self.dtype()); })
+      .def_property_readonly("nbytes", [](const Value& self) { return self.shape().size() * size_of(self.dtype()); })
+      .def_property_readonly("dtype", &Value::dtype)
+      .def_property_readonly("device", [](const Value& self) { return self.device().name(); })
+      .def("item", &item)
+      .def("compute",
+           [](py::object self) {
+             self.cast<Value&>().stored();
+             return self;
+           })
+      .def("_rebind", [](Value& self, Value& other) { self.rebind(other.tensor()); })
+      .def(
+          "to_device",
+          [](Value& self, const std::string& device, py::handle) {
+            Device& to = Device::named(device);
+            to.backend();
+            return make_value(&to == &self.device() ? self.tensor() : self.stored(), to);
+          },
+          py::arg("device"), py::pos_only(), py::kw_only(), py::arg("stream") = py::none())
+      .def("__len__",
+           [](const Value& self) {
+             if (self.shape().rank() == 0) throw py::type_error("len() of an array of no axes");
+             return self.shape()[0];
+           })
+      .def("__bool__", [](Value& self) { return py::bool_(item(self)); })
+      .def("__int__", [](Value& self) { return py::int_(item(self)); })
+      .def("__float__", [](Value& self) { return py::float_(item(self)); })
+      .def("__complex__",
+           [](Value& self) {
+             return py::reinterpret_steal<py::object>(PyComplex_FromDoubles(py::float_(item(self)), 0));
+           })
+      .def("__index__",
+           [](Value& self) {
+             if (is_floating(self.dtype()) || self.dtype() == Dtype::boolean)
+               throw py::type_error(fmt::format("an array of {} is no index", name_in_python(self.dtype())));
+             return item(self);
+           })
+      .def("__neg__", [](Value& self) { return make_value(-self.tensor(), self.device()); })
+      .def("__abs__", [](Value& self) { return make_value(abs(self.tensor()), self.device()); })
+      .def("__invert__", [](Value& self) {
+        return make_value(self.dtype() == Dtype::boolean ? !self.tensor() : ~self.tensor(), self.device());
+      });
+  module.def("alias", [](Value& self) { return make_value(self.tensor(), self.device()); });
+  module.def("has_device", [](const std::string& name) {
+    try {
+      Device::named(name).backend();
+      return true;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::device) throw;
+      return false;
+    }
+  });
+  array.attr("__hash__") = py::none();
+  array.attr("__array_ufunc__") = py::none();  // numpy leaves operators with its arrays on the left to ours
+  for (const Binary& binary : kBinary) {
+    const std::string name = binary.name;
+    array.def(("__" + name + "__").c_str(), [&binary](py::handle a, py::handle b) { return apply(binary, a, b); });
+    if (!binary.reflects) continue;
+    array.def(("__r" + name + "__").c_str(), [&binary](py::handle a, py::handle b) { return apply(binary, b, a); });
+    array.def(("__i" + name + "__").c_str(),
+              [&binary](py::object a, py::handle b) { return apply_in_place(binary, std::move(a), b); });
+  }
+}
+
+}  // namespace nixie::python

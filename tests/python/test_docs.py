@@ -1,0 +1,65 @@
+"""The examples of docs/python.md and of every docstring, that every public name has one, the type stubs, and the example."""
+
+import contextlib
+import doctest
+import inspect
+import io
+import math
+import pathlib
+import re
+import runpy
+import unittest
+
+import nixie
+import stubs
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs/python.md"
+MODULES = (nixie, nixie.linalg, nixie.models, nixie.nn, nixie.random)
+
+
+def documented():
+    """Public functions and classes, and what they are called."""
+    for module in MODULES:
+        for name in dir(module):
+            found = getattr(module, name)
+            if (not name.startswith("_") or name == "__array_namespace_info__") and callable(found):
+                yield f"{module.__name__}.{name}", found
+    for name in ("numpy", "tolist"):
+        yield f"nixie.Array.{name}", getattr(nixie.Array, name)
+    for method in (nixie.random.Key.named, nixie.models.Net.state, nixie.models.Net.load_state):
+        yield f"nixie.{method.__qualname__}", method
+
+
+class Docs(unittest.TestCase):
+    def run_examples(self, text, name):
+        test = doctest.DocTestParser().get_doctest(text, {"nixie": nixie, "math": math}, name, name, 0)
+        report = []
+        doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(test, out=report.append)
+        self.assertEqual("".join(report), "")
+        return len(test.examples)
+
+    def test_docstrings(self):
+        classes = {"nixie.Error", "nixie.dtype"}
+        for name, function in documented():
+            with self.subTest(name):
+                examples = self.run_examples(inspect.getdoc(function) or "", name)
+                self.assertTrue(examples or name in classes, f"{name} has no example")
+
+    def test_type_stubs(self):
+        for name, text in stubs.stubs().items():
+            written = (pathlib.Path(nixie.__file__).parent / name).read_text()
+            self.assertEqual(written, text, f"run tests/python/stubs.py apps/python/nixie to write {name}")
+
+    def test_example(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(str(PAGE.parents[1] / "apps/python/examples/arrays.py"))["main"]("cpu", 0.02)
+        self.assertEqual(len(out.getvalue().splitlines()), 12)
+
+    def test_page(self):
+        text = re.sub(r"^```.*$", "", PAGE.read_text(), flags=re.MULTILINE)
+        self.assertGreater(self.run_examples(text, "python.md"), 20)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+"""Memory shared with numpy, by the buffer protocol and by DLPack, and what copies."""
+
+import copy
+import pickle
+import sys
+import unittest
+
+import numpy as np
+
+import nixie as nx
+
+
+def address(x):
+    return np.asarray(x).__array_interface__["data"][0]
+
+
+class Exchange(unittest.TestCase):
+    def test_numpy_reads_without_a_copy(self):
+        x = (nx.arange(6, dtype=nx.float32) * 2).reshape(2, 3)
+        for read in (np.asarray, nx.Array.numpy, memoryview, np.from_dlpack):
+            found = read(x)
+            self.assertEqual(address(found), address(x))
+            self.assertEqual(np.asarray(found).tolist(), [[0, 2, 4], [6, 8, 10]])
+        with self.assertRaises(ValueError):
+            x.numpy()[0] = 1
+
+    def test_a_view_outlives_the_array(self):
+        x = nx.ones(1000) * 3
+        view = x.numpy()
+        x[...] = 5
+        del x
+        nx.compute(nx.zeros(1000) + 1)
+        self.assertTrue((view == 3).all())
+
+    def test_dlpack_of_every_type(self):
+        for dtype in ("float64", "float32", "float16", "int64", "int32", "int8", "uint8"):
+            theirs = np.arange(6).astype(dtype).reshape(2, 3)
+            ours = nx.from_dlpack(theirs)
+            self.assertEqual((ours.dtype.name, ours.shape), (dtype, (2, 3)))
+            self.assertEqual(address(ours), address(theirs))
+            self.assertEqual(address(np.from_dlpack(ours)), address(theirs))
+        again = nx.from_dlpack(nx.array([1.0, 2.0], dtype=nx.bfloat16))
+        self.assertEqual((again.dtype, again.tolist()), (nx.bfloat16, [1, 2]))
+
+    def test_dlpack_copies(self):
+        gaps = np.arange(6.0)[::2]
+        self.assertEqual(nx.from_dlpack(gaps).tolist(), [0, 2, 4])
+        with self.assertRaisesRegex(ValueError, "make it contiguous"):
+            nx.from_dlpack(gaps, copy=False)
+        theirs = np.arange(3.0)
+        self.assertNotEqual(address(nx.from_dlpack(theirs, copy=True)), address(theirs))
+        self.assertEqual(address(nx.asarray(theirs, copy=False)), address(theirs))
+        ours = nx.asarray(theirs)
+        theirs[0] = 9
+        self.assertEqual(ours.tolist(), [0, 1, 2])
+        for options in ({}, {"copy": True}, {"max_version": (1, 0)}, {"dl_device": (1, 0), "max_version": (1, 1)}, {"stream": None}):
+            capsule = ours.__dlpack__(**options)
+            self.assertIn("dltensor_versioned" if "max_version" in options else '"dltensor"', repr(capsule))
+        self.assertEqual(ours.__dlpack_device__(), (1, 0))
+
+    def test_memory_is_given_back(self):
+        theirs = np.arange(3.0)
+        ours = nx.from_dlpack(theirs)
+        held = sys.getrefcount(theirs)
+        del ours
+        self.assertLess(sys.getrefcount(theirs), held)
+
+    def test_foreign_operands(self):
+        x = nx.array([1.0, 2.0])
+        for found in (np.float32(2) * x, x * np.array([2, 2], np.float32), np.array([2, 2], np.float32) * x):
+            self.assertIsInstance(found, nx.Array)
+            self.assertEqual(found.tolist(), [2, 4])
+        self.assertEqual(np.sum(np.asarray(x)), 3)
+        self.assertEqual(np.array(x, dtype=np.float64).dtype, np.float64)
+        self.assertEqual(np.exp(x.numpy()).shape, (2,))
+
+    def test_what_numpy_has_not(self):
+        x = nx.array([1.5], dtype=nx.bfloat16)
+        self.assertEqual((x.tolist(), repr(x)), ([1.5], "array([1.5], dtype=bfloat16)"))
+        with self.assertRaisesRegex(TypeError, "astype"):
+            x.numpy()
+        with self.assertRaisesRegex(ValueError, "int16 is unknown"):
+            nx.array(np.arange(3, dtype=np.int16))
+        self.assertEqual(nx.array(np.arange(3, dtype=np.int16), dtype=nx.int32).tolist(), [0, 1, 2])
+
+    def test_pickle(self):
+        for x in (nx.arange(3), nx.ones((2, 2), dtype=nx.bfloat16)):
+            for again in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+                self.assertEqual((again.dtype, again.tolist()), (x.dtype, x.tolist()))
+
+
+    def test_no_gpu(self):
+        if "cuda" in nx.__array_namespace_info__().devices():
+            self.skipTest("a GPU")
+        with self.assertRaisesRegex(nx.Error, "cuda"):
+            nx.ones(2, device="cuda").numpy()
+        with self.assertRaisesRegex(nx.Error, "cuda"):
+            nx.ones(2).to_device("cuda")
+
+
+class Gpu(unittest.TestCase):
+    def setUp(self):
+        if "cuda" not in nx.__array_namespace_info__().devices():
+            self.skipTest("no GPU")
+
+    def test_computes_where_the_arrays_are(self):
+        x = nx.linspace(0, 1, 1000, device="cuda")
+        y = nx.compile(lambda x: nx.exp(x) * 2)(x)
+        self.assertEqual(y.device, "cuda")
+        np.testing.assert_allclose(y.numpy(), 2 * np.exp(x.numpy()), rtol=1e-6)
+        self.assertEqual(nx.from_dlpack(y).device, "cuda")
+        self.assertEqual(y.to_device("cpu").tolist(), y.tolist())
+        with self.assertRaisesRegex(ValueError, "to_device"):
+            x + nx.ones(1000)
+
+
+if __name__ == "__main__":
+    unittest.main()

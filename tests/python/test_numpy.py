@@ -1,0 +1,150 @@
+"""nixie against numpy: the same expressions of both, a line each."""
+
+import math
+import unittest
+
+import numpy as np
+
+import nixie as nx
+
+NUMBERS = np.array([[3.0, 1.0, 4.0], [1.5, -5.0, 9.0]], np.float32)
+WHOLE = np.array([[3, 1, 4], [1, -5, 9]], np.int32)
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+# Expressions that read x (NUMBERS), i (WHOLE) and c (CUBE); xp is numpy or nixie.
+SAME = """
+x + 1; 2 - x; x * x; x / 2; 1 / x; x // 2; x % 2; x ** 2; 2.0 ** x; -x; abs(x); +x
+i + 1; i * i; i // 2; i % 3; i ** 2; i & 3; i | 4; i ^ 1; i << 2; i >> 1; ~i; i == 1; i != 1; i < 3; i >= 3
+x > 2; (x > 2) & (x < 4); (x > 2) | (i == 1); (x > 2) ^ (i == 1); ~(x > 2)
+x @ x.T; i @ i.T; x @ x[0]; c @ xp.ones((4, 2), dtype=xp.float32); x.dot(x.T)
+x[0]; x[1, 2]; x[:, 1]; x[-1]; x[::-1]; x[:, ::-2]; x[..., 0]; x[None]; x[:, None, 1]; c[1, ..., ::3]; c[0, 1:, None]
+x[[1, 0]]; x[:, [0, 2]]; x[[0, 1], [2, 0]]; c[:, [0, 2], [1, 3]]; c[[0, 1], :, [1, 3]]; c[[[0], [1]], [0, 2]]; c[1, [0, 2]]
+c[0, :, [1, 2]]; c[:, :, [1, 2]][..., None]; x[[]]; x[1:1]; c[..., [3, 0]]; c[..., [3, 0], None]; c[None, ..., [2], 3]; c[0, ..., [-4, 3]]; c[[1], ..., 3]; c[-1, [-1, 0], -2:]
+x.sum(); x.sum(axis=0); x.sum(axis=(0, 1)); x.sum(axis=1, keepdims=True); x.mean(axis=0); x.max(axis=1); x.min(); x.prod(axis=1)
+x.std(axis=0); x.var(); x.argmax(axis=1); x.argmin(); (x > 3).any(axis=0); (x > 3).all(); i.sum(axis=0)
+xp.exp(x); xp.log(abs(x)); xp.sqrt(abs(x)); xp.sin(x); xp.cos(x); xp.tanh(x); xp.expm1(x); xp.log1p(abs(x)); xp.floor(x); xp.round(x)
+xp.sign(x); xp.square(x); xp.reciprocal(x); xp.isnan(x); xp.maximum(x, 2.0); xp.minimum(x, i); xp.hypot(x, x); xp.log10(abs(x))
+xp.where(x > 2, x, 0.0); xp.clip(x, 0.0, 3.0); xp.copysign(x, -1.0); xp.signbit(x); xp.fmod(x, 2.0); xp.floor_divide(i, 2)
+x.reshape(3, 2); x.reshape(-1); x.T; c.transpose(2, 0, 1); x.flatten(); c.transpose(); xp.expand_dims(x, axis=1); x[None].squeeze()
+xp.stack([x, x]); xp.flip(x); xp.roll(x, 1); xp.roll(x, (1, 1), axis=(0, 1)); xp.tile(x, (2, 1)); xp.repeat(x, 2)
+xp.repeat(x, 2, axis=0); xp.broadcast_to(x[0], (2, 3)); xp.moveaxis(c, 0, -1); xp.pad(x, 1); xp.pad(x, ((0, 1), (2, 0)))
+xp.sort(x); xp.argsort(x, stable=True) if xp is not np else np.argsort(x, kind="stable"); xp.sort(x, axis=0)
+xp.searchsorted(xp.sort(x[0]), x[1]); xp.diff(x); xp.diff(x, n=2); xp.count_nonzero(x > 1); x.cumsum(axis=1)
+xp.take(x, xp.asarray([2, 0]), axis=1); xp.take_along_axis(x, xp.asarray([[2], [0]]), axis=1)
+xp.zeros((2, 2)); xp.ones(3); xp.full((2,), 7); xp.eye(3); xp.eye(2, 3, k=1); xp.arange(5); xp.arange(5, 1, -2); xp.linspace(0, 1, 5)
+xp.linspace(0, 1, 4, endpoint=False); xp.arange(0.0, 1.0, 0.25); xp.zeros_like(i); xp.ones_like(x); xp.full_like(x, 3); xp.tril(x); xp.triu(x)
+xp.tensordot(x, x, axes=([0, 1], [0, 1])); xp.tensordot(c, c, axes=([1, 2], [1, 2])); xp.einsum("ij,kj->ik", x, x)
+xp.linalg.outer(x[0], x[1]); xp.linalg.trace(x @ x.T); xp.linalg.diagonal(x); xp.linalg.cross(x, x[::-1])
+xp.linalg.matrix_power(x @ x.T, 3); xp.linalg.matrix_norm(x); xp.linalg.vector_norm(x, ord=1)
+x.astype(xp.int32); i.astype(xp.float64); x.astype("float16"); (x * 2).astype(bool)
+"""
+
+
+class Numpy(unittest.TestCase):
+    def compare(self, expression, found, expected):
+        found, expected = np.asarray(found), np.asarray(expected)
+        self.assertEqual(found.shape, expected.shape, expression)
+        self.assertEqual(found.dtype.kind, expected.dtype.kind, expression)
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6, err_msg=expression)
+
+    def test_expressions(self):
+        count = 0
+        for expression in SAME.replace("\n", ";").split(";"):
+            expression = expression.strip()
+            lacks = expression.startswith("xp.linalg") and not hasattr(np.linalg, expression[len("xp.linalg.") :].split("(")[0])
+            if not expression or lacks:
+                continue
+            given = {"x": NUMBERS, "i": WHOLE, "c": CUBE}
+            ours = {name: nx.asarray(value) for name, value in given.items()}
+            with self.subTest(expression):
+                self.compare(expression, eval(expression, {"xp": nx, "np": np, **ours}), eval(expression, {"xp": np, "np": np, **given}))
+            count += 1
+        self.assertGreater(count, 150)
+
+    def test_assignments(self):
+        for key in ("0", "1, 2", "slice(None), 1", "slice(None, None, -1)", "..., 0", "[1, 0]", "[0, 1], [2, 0]",
+                    "slice(None), [0, 2]", "None, 0", "[[0], [1]], [0, 2]", "x > 2", "x[:, 0] > 2"):
+            for value in (7, NUMBERS[:1, :1]):
+                if isinstance(value, np.ndarray) and "> 2" in key:
+                    continue  # how many values there are depends on the mask
+                with self.subTest(key):
+                    expected, found = NUMBERS.copy(), nx.asarray(NUMBERS)
+                    expected[eval(key, {"x": expected})] = value if isinstance(value, int) else value.ravel()[0]
+                    found[eval(key, {"x": found})] = value if isinstance(value, int) else nx.asarray(value).reshape(())
+                    self.compare(key, found, expected)
+
+    def test_in_place(self):
+        for statement in ("x += 1", "x -= x", "x *= 2.5", "x /= 2", "x **= 2", "x //= 2", "x @= e"):
+            with self.subTest(statement):
+                ours = {"x": nx.asarray(NUMBERS @ NUMBERS.T), "e": nx.eye(2)}
+                theirs = {"x": NUMBERS @ NUMBERS.T, "e": np.eye(2, dtype=np.float32)}
+                same = ours["x"]
+                exec(statement, {}, ours)
+                exec(statement.replace("@= e", "= x @ e"), {}, theirs)
+                self.compare(statement, ours["x"], theirs["x"])
+                self.assertIs(ours["x"], same)
+        i = nx.asarray(WHOLE)
+        with self.assertRaisesRegex(TypeError, "int32 cannot hold the result, which is float32"):
+            i += 0.5
+
+    def test_types(self):
+        for found, expected in ((nx.array(1), nx.int32), (nx.array(1.0), nx.float32), (nx.array(True), nx.bool),
+                                (nx.array([2**40]), nx.int64), (nx.array(np.arange(3)), nx.int64), (nx.array(np.float64(1)) + 1, nx.float64),
+                                (nx.array([1], dtype=np.uint8) + 1, nx.uint8), (nx.array([1]) + 0.5, nx.float32),
+                                (nx.array([1], dtype="float16") * 2.0, nx.float16), (nx.array([1.0]) + nx.array([1], dtype=nx.float64), nx.float64),
+                                (nx.array([1]) / 2, nx.float32), (nx.array([True]) + 1, nx.int32)):
+            self.assertEqual(found.dtype, expected)
+        self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
+        self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
+
+    def test_next_numbers(self):
+        for dtype in (np.float32, np.float64, np.float16):
+            info = np.finfo(dtype)
+            x = np.array([0, -0.0, 1, -1, 1.5, 0.1, info.tiny, info.tiny / 2, info.max, -info.max, np.inf, -np.inf, np.nan, 2**-10], dtype)
+            for to in (np.inf, -np.inf, 0, 1, np.nan):
+                found = nx.nextafter(nx.asarray(x), nx.asarray(np.array(to, dtype))).numpy()
+                np.testing.assert_array_equal(found, np.nextafter(x, dtype(to)))
+
+    def test_errors(self):
+        x = nx.asarray(NUMBERS)
+        for what, error, text in (
+            (lambda: x + nx.ones(2), ValueError, "shapes"),
+            (lambda: x @ x, ValueError, "inner sizes"),
+            (lambda: x[2], IndexError, "2"),
+            (lambda: x[[2]], IndexError, "index 2 of an axis of 2"),
+            (lambda: x[..., [3]], IndexError, "index 3 of an axis of 3"),
+            (lambda: x[..., ...], IndexError, "one ..."),
+            (lambda: x[[0.5]], IndexError, "float32"),
+            (lambda: x[0, 0, 0], IndexError, "3 indices"),
+            (lambda: x[x > 2], IndexError, "depends on values"),
+            (lambda: x["a"], IndexError, "a str is no index"),
+            (lambda: x + "a", TypeError, "unsupported operand"),
+            (lambda: nx.reshape(x, "ab"), TypeError, "expected"),
+            (lambda: nx.exp("a"), TypeError, "no array of real numbers"),
+            (lambda: nx.array(1j), TypeError, "complex"),
+            (lambda: nx.array([1], dtype=nx.uint8) + 300, ValueError, "300 does not fit uint8"),
+            (lambda: nx.zeros(3, dtype="int16"), ValueError, "int16 is unknown, expected one of"),
+            (lambda: nx.zeros(3, device="tpu"), ValueError, "tpu"),
+            (lambda: bool(x), ValueError, "single number"),
+            (lambda: nx.zeros((2**20, 2**27)).numpy(), MemoryError, ""),
+            (lambda: len(nx.array(1)), TypeError, "no axes"),
+        ):
+            with self.assertRaises(error) as raised:
+                what()
+            self.assertIn(text, str(raised.exception))
+            self.assertNotIn("\n", str(raised.exception))
+
+    def test_prints_as_numpy(self):
+        for value in (NUMBERS, WHOLE, WHOLE > 1, CUBE / 7, NUMBERS[0], np.float32(2), np.zeros((0, 3), np.float32)):
+            self.assertEqual(str(nx.asarray(value)), str(value))
+            self.assertEqual(repr(nx.asarray(np.float16(1.5))), "array(1.5, dtype=float16)")
+
+    def test_numbers(self):
+        self.assertEqual((int(nx.array(3)), float(nx.array(2.5)), bool(nx.array(True)), complex(nx.array(1.0))), (3, 2.5, True, 1))
+        self.assertEqual([10, 20, 30][nx.array(1)], 20)
+        self.assertEqual([row.tolist() for row in nx.asarray(WHOLE)], WHOLE.tolist())
+        self.assertTrue(math.isnan(nx.array(math.nan).item()))
+
+
+if __name__ == "__main__":
+    unittest.main()
