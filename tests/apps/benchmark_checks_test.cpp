@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "nixie/apps/benchmark/commands/nets_command.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/backends/registry.h"
 #include "nixie/models/registry.h"

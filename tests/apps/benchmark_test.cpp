@@ -159,8 +159,8 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
       << "model: [{conv2d: {out: 8, kernel: 3}}, relu, {dropout: {rate: 0.5}}, flatten, {linear: {out: 10}}]\n"
          "data: {generated: {height: 12, width: 12, train: 64, test: 8, batch: 8}}\n"
          "schedule: {cosine: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
-  const std::string csv = (folder_ / "table.csv").string(), svg = (folder_ / "chart.svg").string();
-  const auto first = rows("nets --config " + config + " --runs 11 --csv " + csv + " --plot " + svg);
+  const std::string csv = (folder_ / "table.csv").string();
+  const auto first = rows("nets --config " + config + " --runs 11 --csv " + csv);
   ASSERT_EQ(first.size(), 1u);
   const nlohmann::json& row = first.at("small");
   EXPECT_EQ(row["batch"], 8);
@@ -182,7 +182,6 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
               testing::ContainsRegex("Small \\(dtype=float32, N=8\\) Results:\nAvg\\(11\\) fprop: +[0-9.]+ msecs "
                                      "[0-9.]+ gflops\nAvg\\(11\\) bprop: +[-0-9.]+ msecs"));
   EXPECT_THAT(text_of(csv), HasSubstr("fprop_ms.median"));
-  EXPECT_EQ(text_of(svg).rfind("<svg ", 0), 0u);
   for (const char* fact : {"commit", "date", "processor", "compiler", "program"})
     EXPECT_TRUE(table_.contains(fact)) << fact;
 
@@ -195,27 +194,6 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   const Ran wrong = run_program("trainer benchmark --config " + config + " --backend gpu");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.output, HasSubstr("trainer benchmark: --backend: gpu not in"));
-}
-
-TEST_F(BenchmarkProgram, AFileOfJsonBecomesAPageAndAChart) {
-  const std::string json = (folder_ / "table.json").string(), page = (folder_ / "page.md").string(),
-                    svg = (folder_ / "chart.svg").string();
-  ASSERT_EQ(run_program("benchmark gemm --size 7,9,5 --runs 1 --backend cpu --json " + json).code, 0);
-  std::ofstream(page) << "before\n<!-- benchmark gemm -->\nold\n<!-- end -->\nafter\n";
-  const Ran shown = run_program("benchmark show " + json);
-  EXPECT_THAT(shown.output, HasSubstr("| 7 x 9 x 5 | nn | 1, 0 | fp32 | "));
-  ASSERT_EQ(run_program("benchmark show " + json + " --page " + page + " --plot " + svg).code, 0);
-  const Ran again = run_program("benchmark show " + json + " --plot " + svg);
-  EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.output, HasSubstr("chart.svg is there already; name another file, or replace it with --overwrite"));
-  EXPECT_EQ(run_program("benchmark show " + json + " --overwrite --plot " + svg).code, 0);
-  EXPECT_EQ(text_of(page), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
-  EXPECT_THAT(text_of(svg), HasSubstr("Matrix products"));
-  const Ran elsewhere = run_program("benchmark show " + json + " --page " + page + " --name other");
-  EXPECT_EQ(elsewhere.code, 2);
-  EXPECT_THAT(elsewhere.output, HasSubstr("there is no <!-- benchmark other -->"));
-  for (const std::string& file : {page, (folder_ / "none.json").string()})
-    EXPECT_EQ(run_program("benchmark show " + file).code, 2) << file;
 }
 
 TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {

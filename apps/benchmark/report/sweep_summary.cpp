@@ -7,10 +7,13 @@
 #include <cmath>
 #include <map>
 
+#include "nixie/apps/benchmark/report/report.h"
+
 namespace nixie::benchmark {
 namespace {
 
 constexpr std::size_t kWorst = 10;
+constexpr int kPercents[] = {0, 5, 25, 50, 75, 95, 100};
 
 double geometric_mean(const std::vector<double>& ratios) {
   double sum = 0;
@@ -36,7 +39,7 @@ nlohmann::json sweep_summary(const nlohmann::json& rows) {
   std::vector<double> ratios;
   for (const auto& [ratio, row] : sorted) ratios.push_back(ratio);
   summary["geometric_mean"] = geometric_mean(ratios);
-  for (const int percent : {0, 5, 25, 50, 75, 95, 100})
+  for (const int percent : kPercents)
     summary["quantiles"][fmt::format("{}%", percent)] =
         ratios[static_cast<std::size_t>(std::lround(percent / 100.0 * static_cast<double>(ratios.size() - 1)))];
   const auto above = [&](double bound) {
@@ -53,30 +56,28 @@ nlohmann::json sweep_summary(const nlohmann::json& rows) {
 
 std::string sweep_text(const nlohmann::json& rows) {
   const nlohmann::json summary = sweep_summary(rows);
-  if (summary["rows"] == 0) return fmt::format("{} layers, no peer beside them.\n", rows.size());
-  std::string quantiles;
-  for (const char* name : {"0%", "5%", "25%", "50%", "75%", "95%", "100%"})
-    quantiles +=
-        fmt::format("{}{} {:.2f}", quantiles.empty() ? "" : ", ", name, summary["quantiles"][name].get<double>());
-  std::string text = fmt::format(
-      "{} layers beside the peer ({} without it): geometric mean of the ratio **{:.3f}**; quantiles {}; {:.1f} % at "
-      "least 0.9, {:.1f} % at least 0.6.\n\n| role, groups | layers | geometric mean |\n| --- | --- | --- |\n",
-      summary["rows"].get<int>(), summary["left_out"].get<int>(), summary["geometric_mean"].get<double>(), quantiles,
-      100 * summary["share_above_0.9"].get<double>(), 100 * summary["share_above_0.6"].get<double>());
-  for (const auto& [name, group] : summary["groups"].items())
-    text +=
-        fmt::format("| {} | {} | {:.2f} |\n", name, group["rows"].get<int>(), group["geometric_mean"].get<double>());
-  text +=
-      "\nThe ten worst:\n\n| layer | role | us | peer us | ratio | algorithm |\n| --- | --- | --- | --- | --- | --- "
-      "|\n";
-  for (const auto& position : summary["worst"]) {
-    const auto& row = rows[position.get<std::size_t>()];
-    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.2f} | {} |\n", row["layer"].get<std::string>(),
-                        row["role"].get<std::string>(), 1e3 * row["ms"]["median"].get<double>(),
-                        1e3 * row["peer"]["ms"]["median"].get<double>(), row["ratio"].get<double>(),
-                        row["algorithm"].get<std::string>());
-  }
-  return text + "\nratio: the peer's time over nixie's; above 1 nixie is faster.\n";
+  if (summary["rows"] == 0) return fmt::format("{} layers, no peer beside them\n", rows.size());
+  std::string text =
+      fmt::format("{} layers beside the peer ({} without it): geometric mean of the ratio {:.3f}; quantiles",
+                  summary["rows"].get<int>(), summary["left_out"].get<int>(), summary["geometric_mean"].get<double>());
+  for (const int percent : kPercents)
+    text += fmt::format(" {}% {:.2f}", percent, summary["quantiles"][fmt::format("{}%", percent)].get<double>());
+  text += fmt::format("; {:.1f} % at least 0.9, {:.1f} % at least 0.6\n\n",
+                      100 * summary["share_above_0.9"].get<double>(), 100 * summary["share_above_0.6"].get<double>());
+  nlohmann::json groups, worst;
+  for (const auto& [name, group] : summary["groups"].items()) (groups.emplace_back(group))["name"] = name;
+  for (const auto& position : summary["worst"]) worst.push_back(rows[position.get<std::size_t>()]);
+  text += table_text({{"role, groups", -24, "name"}, {"layers", 6, "rows"}, {"mean", 6, "geometric_mean", "{:.2f}"}},
+                     groups);
+  return text + "\nThe ten worst:\n" +
+         table_text({{"ratio", 5, "ratio", "{:.2f}"},
+                     {"us", 9, "ms", "{:.1f}", 1e3},
+                     {"peer us", 9, "peer.ms", "{:.1f}", 1e3},
+                     {"role", -11, "role"},
+                     {"layer", -78, "layer"},
+                     {"algorithm", -1, "algorithm"}},
+                    worst) +
+         "ratio: the peer's time over nixie's; above 1 nixie is faster\n";
 }
 
 }  // namespace nixie::benchmark

@@ -11,7 +11,7 @@ namespace nixie::benchmark {
 /// kind) and `worst` (positions of the ten smallest, ascending). `left_out` counts the rows without a peer.
 nlohmann::json sweep_summary(const nlohmann::json& rows);
 
-/// The summary and the ten worst rows as Markdown.
+/// The summary and the ten worst rows as text.
 std::string sweep_text(const nlohmann::json& rows);
 
 }  // namespace nixie::benchmark

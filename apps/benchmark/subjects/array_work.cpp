@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "nixie/apps/benchmark/checks/reference.h"
+#include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
 
@@ -40,9 +41,10 @@ double sampled_error(const Tensor& result, Backend& backend, const std::function
 }
 
 double dot(const Array& a, std::int64_t row, const Array& b, std::int64_t column) {
-  const std::int64_t k = a.shape()[1], n = b.shape()[1];
+  const std::int64_t n = b.shape()[1];
   double sum = 0;
-  for (std::int64_t i = 0; i < k; ++i) sum += element(a, row * k + i) * element(b, i * n + column);
+  for_each_term(Matmul{}, a.shape(), b.shape(), {a.shape()[0], n}, row * n + column,
+                [&](std::int64_t i, std::int64_t j) { sum += element(a, i) * element(b, j); });
   return sum;
 }
 
