@@ -23,6 +23,7 @@ def spread(timing, unit=1):
 median = lambda timing: digits(timing["median"])
 net = lambda row: f"{row['net']} {row['batch']}"
 error = lambda row: f"{row['error']:.1e}"
+geometric_mean = lambda rows: math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
 of_roofline = lambda row: f"{100 * row['roofline_ms'] / row['ms']['median']:.0f}"
 
 
@@ -109,18 +110,18 @@ def compare_tables(report, brief):
 
 
 def sweep_tables(report):
-    rows, summary = report["rows"], report["summary"]
-    if not summary["rows"]:
-        return f"{len(rows)} layers, no peer beside them.\n"
-    quantiles = ", ".join(f"{name} {value:.2f}" for name, value in
-                          sorted(summary["quantiles"].items(), key=lambda item: float(item[0][:-1])))
-    groups = [dict(group, name=name) for name, group in summary["groups"].items()]
-    return (f"{summary['rows']} layers beside the peer ({summary['left_out']} without it): geometric mean of the ratio "
-            f"**{summary['geometric_mean']:.3f}**; quantiles {quantiles}; {100 * summary['share_above_0.9']:.1f} % at "
-            f"least 0.9, {100 * summary['share_above_0.6']:.1f} % at least 0.6.\n\n" +
-            table([("role, groups", "name"), ("layers", "rows"),
-                   ("geometric mean", lambda r: f"{r['geometric_mean']:.2f}")], groups) + "\nThe ten worst:\n\n" +
-            table(COLUMNS["sweep"], [rows[i] for i in summary["worst"]]) + RATIO.format("the peer's"))
+    """Of the rows that have a peer: means and quantiles of the ratios, and the ten worst."""
+    rows = sorted((row for row in report["rows"] if "ratio" in row), key=lambda row: row["ratio"])
+    if not rows:
+        return f"{len(report['rows'])} layers, no peer beside them.\n"
+    at_least = lambda bound: f"{100 * sum(row['ratio'] >= bound for row in rows) / len(rows):.1f} % at least {bound}"
+    quantiles = ", ".join(f"{part}% {rows[round(part / 100 * (len(rows) - 1))]['ratio']:.2f}" for part in (0, 5, 25, 50, 75, 95, 100))
+    groups = sorted(grouped((f"{row['role']} {row['kind']}", row) for row in rows).items())
+    return (f"{len(rows)} layers beside the peer ({len(report['rows']) - len(rows)} without it): geometric mean of the ratio "
+            f"**{geometric_mean(rows):.3f}**; quantiles {quantiles}; {at_least(0.9)}, {at_least(0.6)}.\n\n" +
+            table([("role, groups", lambda g: g[0]), ("layers", lambda g: len(g[1])),
+                   ("geometric mean", lambda g: f"{geometric_mean(g[1]):.2f}")], groups) +
+            "\nThe ten worst:\n\n" + table(COLUMNS["sweep"], rows[:10]) + RATIO.format("the peer's"))
 
 
 def facts(report):
@@ -326,14 +327,12 @@ def layers_chart(report, subtitle):
 
 
 def sweep_chart(report, subtitle):
-    rows = [row for row in report["rows"] if "ratio" in row]
-    value = lambda row: row["ratio"]
-    if not rows:
-        rows, value = report["rows"], lambda row: row["gflop"] / row["ms"]["median"]
+    beside = [row for row in report["rows"] if "ratio" in row]
+    rows, value = (beside, lambda r: r["ratio"]) if beside else (report["rows"], lambda r: r["gflop"] / r["ms"]["median"])
     roles, kinds = (list(dict.fromkeys(row[key] for row in rows)) for key in ("role", "kind"))
     points = grouped(((row["role"], row["kind"]), (1e9 * row["gflop"], value(row))) for row in rows)
     series = [(f"{role} {kind}", roles.index(role), kinds.index(kind), False, each) for (role, kind), each in sorted(points.items())]
-    if rows is report["rows"]:
+    if not beside:
         return plot("Random convolution layers in nixie", subtitle, "FLOP of the layer", "TFLOP/s", series)
     series.append(("as fast as cuDNN", 5, None, True, [(1e9 * least(row["gflop"] for row in rows), 1) for least in (min, max)]))
     return plot("Random convolution layers in nixie and cuDNN", subtitle, "FLOP of the layer", "nixie, times as fast as cuDNN", series)

@@ -1,7 +1,6 @@
 // The benchmark's pages and charts, which apps/peers/render.py makes; skipped without python3.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -17,7 +16,7 @@ using testing::HasSubstr;
 class BenchmarkRender : public BenchmarkProgram {
  protected:
   void SetUp() override {
-    if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
+    if (!has_python()) GTEST_SKIP() << "there is no python3";
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// Writes a table as --json does.
@@ -70,6 +69,21 @@ TEST_F(BenchmarkRender, ATableOfRatiosAndItsParts) {
   EXPECT_THAT(brief, Not(HasSubstr("Left out")));
 }
 
+TEST_F(BenchmarkRender, ASweepIsSummedUpWhereItHasAPeer) {
+  std::string rows = R"({"layer": "alone", "role": "output", "kind": "dense"})";
+  for (const double ratio : {4.0, 0.5, 1.0, 2.0})
+    rows += fmt::format(R"(, {{"layer": "L{0}", "ratio": {0}, "role": "{1}", "kind": "dense", "algorithm": "A", )"
+                        R"("ms": {2}, "peer": {{"ms": {2}}}}})",
+                        ratio, ratio < 1 ? "output" : "input_grad", timing(1));
+  const std::string text = run_program("benchmark show " + table("sweep", rows)).output;
+  EXPECT_THAT(text,
+              HasSubstr("4 layers beside the peer (1 without it): geometric mean of the ratio **1.414**; quantiles "
+                        "0% 0.50, 5% 0.50, 25% 1.00, "));
+  EXPECT_THAT(text, HasSubstr("100% 4.00; 75.0 % at least 0.9, 75.0 % at least 0.6.\n"));
+  EXPECT_THAT(text, HasSubstr("| input_grad dense | 3 | 2.00 |\n| output dense | 1 | 0.50 |\n\nThe ten worst:\n"));
+  EXPECT_THAT(text, HasSubstr("| --- |\n| L0.5 | output | 1000.0 | 1000.0 | 0.50 | A |\n| L1 | "));
+}
+
 TEST_F(BenchmarkRender, BarsNameBothSidesAndTheirValues) {
   const std::string svg = chart(table("compare", compared("alexnet") + "," + compared("a<b")));
   for (const char* expected :
@@ -82,9 +96,10 @@ TEST_F(BenchmarkRender, PointsDifferByColourOrMark) {
   std::string rows;
   for (const char* role : {"output", "input_grad", "filter_grad"})
     for (const char* kind : {"dense", "grouped", "depthwise"})
-      rows += std::string(rows.empty() ? "" : ",") + R"({"role": ")" + role + R"(", "kind": ")" + kind +
-              R"(", "gflop": 0.5, "ratio": 1.5})";
-  const std::string svg = chart(table("sweep", rows, R"("summary": {"rows": 0}, )"));
+      rows += fmt::format(R"({0}{{"layer": "L", "role": "{1}", "kind": "{2}", "gflop": 0.5, "ratio": 1.5, )"
+                          R"("algorithm": "A", "ms": {3}, "peer": {{"ms": {3}}}}})",
+                          rows.empty() ? "" : ",", role, kind, timing(1));
+  const std::string svg = chart(table("sweep", rows));
   const std::regex mark("class=\"mark (c[0-9]+)\" transform=\"[^\"]*\" d=\"([^\"]*)\"><title>");
   std::set<std::string> looks;
   for (std::sregex_iterator found(svg.begin(), svg.end(), mark), end; found != end; ++found)

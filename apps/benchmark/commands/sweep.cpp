@@ -5,8 +5,8 @@
 
 #include "nixie/apps/benchmark/commands/commands.h"
 #include "nixie/apps/benchmark/commands/options.h"
+#include "nixie/apps/benchmark/report/render.h"
 #include "nixie/apps/benchmark/report/row_by_row.h"
-#include "nixie/apps/benchmark/report/sweep_summary.h"
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/roofline.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
@@ -80,6 +80,7 @@ void run(const Sweep& command) {
   report.set("peer", peer.program());
   report.set("seed", command.seed);
   tell("peer: {}\n", peer.program());
+  if (peer.works()) check_renderer();  // it sums the rows up
   const std::vector<SweepLayer> layers = wanted_layers(command, is_cpu(*backend));
   RowByRow each;
   for (const PrecisionTraits& precision : precisions_of(command.precisions, *backend, {"fp16"})) {
@@ -100,9 +101,12 @@ void run(const Sweep& command) {
       });
     tell("{:.1f} s in all\n", seconds());
   }
-  report.set("summary", sweep_summary(report.rows()));
-  tell("\n{}", sweep_text(report.rows()));
   report.complete();
+  const auto has_peer = [](const nlohmann::json& row) { return row.contains("ratio"); };
+  if (std::ranges::any_of(report.rows(), has_peer))
+    tell("\n{}", rendered({"-"}, report.content().dump()));
+  else
+    tell("\n{} layers, no peer beside them\n", report.rows().size());
   each.raise();
 }
 
