@@ -7,15 +7,12 @@
 #include "nixie/apps/benchmark/commands/commands.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/report/facts.h"
+#include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/program/subprocess.h"
 #include "nixie/backends/registry.h"
-#include "nixie/core/base/random.h"
-#include "nixie/core/step.h"
-#include "nixie/layers/loss.h"
-#include "nixie/optimizers/optimizer.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -43,70 +40,37 @@ const Columns kColumns{{"net", -10, "net"},
                        {"first loss", 10, "first_loss", "{:.3f}"},
                        {"lowest", 7, "lowest_loss", "{:.3f}"}};
 
-constexpr std::uint64_t kSeed = 1;
 constexpr int kWarmup = 3;
-
-/// A net, its optimizer and one random batch, in the backend's memory.
-class Training {
- public:
-  Training(Backend& backend, const Net& net, int batch, double rate)
-      : backend_(backend),
-        model_(net.model, {batch, net.sample[0], net.sample[1], net.sample[2]}, kSeed),
-        optimizer_(model_.parameters(), {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = rate}}),
-        step_(backend, [this](const Inputs& in) { return body(in); }) {
-    const Tensor images = uniform({batch, net.sample[0], net.sample[1], net.sample[2]}, random_stream(kSeed, "images"));
-    const Tensor labels = cast(uniform({batch}, random_stream(kSeed, "labels")) * net.classes, Dtype::i32);
-    const std::vector<Tensor> stored = evaluate({images, labels}, backend);
-    inputs_ = {{"images", stored[0]}, {"labels", stored[1]}};
-  }
-
-  /// Milliseconds of one step; its loss comes after them.
-  double timed_step() {
-    const auto start = std::chrono::steady_clock::now();
-    const Outputs outputs = step_(inputs_);
-    backend_.synchronize();
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-    loss_ = outputs.at("loss").item();
-    if (!std::isfinite(loss_)) fail(Fault::non_finite, "the loss of a timed step is ", loss_, "; try a smaller --rate");
-    return taken.count();
-  }
-  double loss() const { return loss_; }
-  std::int64_t parameters() const { return model_.parameters().count(); }
-
- private:
-  Outputs body(const Inputs& in) const {
-    Pass pass;
-    const Tensor loss = cross_entropy(model_(in["images"], pass), in["labels"]);
-    optimizer_.update(gradients(loss, model_.parameters()));
-    return {{"loss", loss}};
-  }
-
-  Backend& backend_;
-  Model model_;
-  Optimizer optimizer_;
-  Step step_;
-  std::map<std::string, Tensor> inputs_;
-  double loss_ = 0;
-};
 
 /// As many as fill two seconds: quick steps vary more.
 int runs_for(double step_ms) { return std::clamp(static_cast<int>(2000 / step_ms), 20, 200); }
 
 /// Throws Fault::non_finite if a loss is not finite or did not fall.
-nlohmann::json time_steps(const Net& net, const Steps& command) {
+nlohmann::json time_steps(Net net, const Steps& command) {
   constexpr double kMegabyte = 1e6;
   const int batch = command.batch > 0 ? command.batch : net.batch;
   const double start_mb = static_cast<double>(peak_memory_bytes()) / kMegabyte;
   const std::shared_ptr<Backend> backend = make_backend(command.machine.backend, command.machine.threads);
-  Training training(*backend, net, batch, command.rate);
-  training.timed_step();  // compiles the plan
-  const double first_loss = training.loss();
+  net.training = {.rule = Sgd{.momentum = 0.9}, .schedule = ConstantRate{.rate = command.rate}};
+  NetWork work(*backend, net, batch, precision_named("fp32"));
+  double loss = 0;
+  const auto step_ms = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    const Outputs outputs = work.train();
+    backend->synchronize();
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+    loss = outputs.at("loss").item();
+    if (!std::isfinite(loss)) fail(Fault::non_finite, "the loss of a timed step is ", loss, "; try a smaller --rate");
+    return taken.count();
+  };
+  step_ms();  // compiles the plan
+  const double first_loss = loss;
   double warm_ms = 0, lowest_loss = first_loss;
-  for (int i = 0; i < kWarmup; ++i) warm_ms = training.timed_step();
+  for (int i = 0; i < kWarmup; ++i) warm_ms = step_ms();
   std::vector<double> times(static_cast<std::size_t>(command.runs > 0 ? command.runs : runs_for(warm_ms)));
   for (double& time : times) {
-    time = training.timed_step();
-    lowest_loss = std::min(lowest_loss, training.loss());
+    time = step_ms();
+    lowest_loss = std::min(lowest_loss, loss);
   }
   const Timing timing = summarize(times);
   // Not the last: at a rate that jumps about, it depends on how many steps the time allowed.
@@ -115,7 +79,7 @@ nlohmann::json time_steps(const Net& net, const Steps& command) {
          " steps on one batch, so the steps that were timed do not train; try another --rate");
   return {{"net", net.name},
           {"batch", batch},
-          {"parameters", training.parameters()},
+          {"parameters", work.parameters()},
           {"runs", timing.runs},
           {"median_ms", timing.median},
           {"min_ms", timing.min},
