@@ -16,7 +16,7 @@ body { margin: 0 auto; padding: 16px; max-width: 1160px; background: var(--groun
 h1 { font-size: 22px; margin: 4px 0; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 32px 0 10px; }
 details > summary { cursor: pointer; margin: 32px 0 10px; } summary h2 { display: inline; }
-p, .soft, small { color: var(--soft); margin: 4px 0; } small { font-weight: 400; }
+p, .soft, small { color: var(--soft); margin: 4px 0; } small, .soft { font-weight: 400; }
 .tiles, .charts { display: grid; gap: 12px; margin-top: 16px; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); }
 .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
