@@ -73,8 +73,8 @@ COLUMNS = {
     "arrays": [("workload", "workload"), ("elements", "elements"), ("ms (min - max)", lambda r: spread(r["ms"])),
                ("GB/s", lambda r: digits(r["gigabytes_per_second"])),
                ("TFLOP/s", lambda r: digits(r["tflops"]) if r["tflops"] else ""), ("error", error),
-               ("CPU ms", lambda r: digits(r["cpu_ms"]) if r["cpu_ms"] else ""),
-               ("CPU ms / ms", lambda r: f"{r['cpu_ms'] / r['ms']['median']:.2f}" if r["cpu_ms"] else "")],
+               ("CPU ms", lambda r: digits(r["cpu_ms"]) if r.get("cpu_ms") else ""),
+               ("CPU ms / ms", lambda r: f"{r['cpu_ms'] / r['ms']['median']:.2f}" if r.get("cpu_ms") else "")],
     "scaling": [("what grows", "grows"), ("batch", "batch"), ("depth", "depth"), ("side", "side"),
                 ("fprop ms", lambda r: median(r["fprop_ms"])), ("fprop + bprop ms", lambda r: median(r["total_ms"])),
                 ("training step ms", lambda r: median(r["train_ms"])), ("TFLOP/s", lambda r: digits(r["counted_tflops"]))],
@@ -299,7 +299,7 @@ def nets_chart(report, subtitle):
 def arrays_chart(report, subtitle):
     lines = grouped((row["workload"] + side, (row["elements"], row["gigabytes_per_second"] * scale))
                     for row in report["rows"] if "*=" in row["workload"]
-                    for side, scale in ([(" (GPU)", 1), (" (CPU)", row["ms"]["median"] / row["cpu_ms"])] if row["cpu_ms"] else
+                    for side, scale in ([(" (GPU)", 1), (" (CPU)", row["ms"]["median"] / row["cpu_ms"])] if row.get("cpu_ms") else
                                         [(" (GPU)" if "device" in report else " (CPU)", 1)]))
     return plot("Bandwidth over the size of an array, in place", subtitle, "elements (fp32)", "GB/s", looks(lines, True))
 
@@ -319,7 +319,7 @@ def contractions(report, x):
 def layers_chart(report, subtitle):
     series = contractions(report, lambda row: 1e3 * row["gflop"] / row["megabytes"])
     intensities = [point[0] for *_, points in series for point in points]
-    low, high, copy = min(intensities), max(intensities), report["copy_gigabytes_per_second"] / 1e3
+    low, high, copy = min(intensities, default=1), max(intensities, default=1), report["copy_gigabytes_per_second"] / 1e3
     for i, (key, ceiling) in enumerate(item for item in report.items() if item[0].startswith("ceiling_tflops_")):
         roof = [(low, low * copy), (ceiling / copy, ceiling), (max(high, ceiling / copy), ceiling)]
         series.append((f"{key[15:]} roofline", 5 + i, None, True, roof))
@@ -386,10 +386,10 @@ def main():
         if options.page:
             put_into(options.page, options.name or report["command"], content)
         else:
-            print(content, end="")
+            print(content, end="", file=open(1, "w", encoding="utf-8"))  # whatever the terminal's
         if options.plot not in (None, "-"):
             write(options.plot, chart(report))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise SystemExit(f"{options.file}: is no table that --json wrote; name another file")
     except OSError as fault:
         raise SystemExit(f"{fault.filename or options.file}: {fault.strerror}")

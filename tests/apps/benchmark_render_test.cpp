@@ -69,6 +69,47 @@ TEST_F(BenchmarkRender, ATableOfRatiosAndItsParts) {
   EXPECT_THAT(brief, Not(HasSubstr("Left out")));
 }
 
+TEST_F(BenchmarkRender, EveryTableHasItsColumns) {
+  const std::string peer = R"("peer": {"ms": )" + timing(0.004) + R"(, "error": 0}, )";
+  const struct {
+    const char* command;
+    std::string row, expected;  // of the table; and in the chart, where there is one
+    const char* in_chart;
+  } kCases[] = {
+      {"gemm",
+       R"("m": 7, "n": 9, "k": 5, "layout": "tn", "alpha": 0.5, "beta": 1, "precision": "fp16", "ms": )" +
+           timing(0.002) + R"(, "tflops": 3, "roofline_ms": 0.001, )" + peer + R"("error": 1e-7)",
+       "| 7 x 9 x 5 | tn | 0.5, 1 | fp16 | 2 (1 - 4) | 3 | 50 | 4 (2.00) | 1.0e-07 |", ">PyTorch, any layout<"},
+      {"layers",
+       R"("net": "alexnet", "layer": "conv", "role": "bprop", "precision": "fp16", "ms": )" + timing(0.002) +
+           R"(, "gflop": 2, "megabytes": 4, "tflops": 3, "gigabytes_per_second": 12, "roofline_ms": 0.001, )" + peer +
+           R"("error": 1e-7)",
+       "| alexnet | conv | bprop | fp16 | 2 (1 - 4) | 3 | 12 | 50 | 4 (2.00) | 1.0e-07 |", ">fp16 roofline<"},
+      {"arrays",
+       R"("workload": "x *= 5", "elements": 1000, "gigabytes_per_second": 8, "tflops": 0, "error": 0, "cpu_ms": 2, "ms": )" +
+           timing(4),
+       "| x *= 5 | 1000 | 4 (2 - 8) | 8 |  | 0.0e+00 | 2 | 0.50 |", ">x *= 5 (CPU)<"},
+      {"scaling",
+       R"("grows": "depth", "factor": 2, "batch": 3, "depth": 4, "side": 5, "counted_tflops": 6, "fprop_ms": )" +
+           timing(1) + R"(, "total_ms": )" + timing(2) + R"(, "train_ms": )" + timing(3),
+       "| depth | 3 | 4 | 5 | 1 | 2 | 3 | 6 |", ">depth<"},
+      {"data", R"("data": "glyphs", "sample": "[1]", "threads": 2, "batch": 8, "images_per_second": 123.4)",
+       "| glyphs | [1] | 2 | 8 | 123 |", nullptr},
+      {"numerics", R"("precision": "tf32", "distribution": "normal", "largest": 2.5, "where": "1x1, y", "median": 1)",
+       "| tf32 | normal | 2.5 | 1x1, y | 1 |", nullptr},
+  };
+  for (const auto& [command, row, expected, in_chart] : kCases) {
+    const std::string file =
+        table(command, "{" + row + "}", R"("copy_gigabytes_per_second": 1000, "ceiling_tflops_fp16": 700, )");
+    EXPECT_THAT(run_program("benchmark show " + file).output, HasSubstr("\n" + expected + "\n"));
+    if (in_chart)
+      EXPECT_THAT(chart(file), HasSubstr(in_chart));
+    else
+      EXPECT_THAT(run_program("benchmark show " + file + " --overwrite --plot " + path("none.svg")).output,
+                  HasSubstr("benchmark: there is no chart of " + std::string(command)));
+  }
+}
+
 TEST_F(BenchmarkRender, ASweepIsSummedUpWhereItHasAPeer) {
   std::string rows = R"({"layer": "alone", "role": "output", "kind": "dense"})";
   for (const double ratio : {4.0, 0.5, 1.0, 2.0})
@@ -123,6 +164,7 @@ TEST_F(BenchmarkRender, ATableGoesIntoAPageAndAChart) {
 }
 
 TEST_F(BenchmarkRender, OneLineAndAnExitCode) {
+  std::ofstream(path("odd.json")) << R"({"command": "gemm", "date": "", "commit": "", "rows": [{"m": "x"}]})";
   const std::string json = table("gemm", ""), page = path("page.md"), chart = path("chart.svg");
   std::ofstream(page) << "<!-- benchmark gemm -->\n<!-- end -->\n";
   std::ofstream(chart) << "old";
@@ -136,11 +178,12 @@ TEST_F(BenchmarkRender, OneLineAndAnExitCode) {
        "chart.svg is there already; name another file, or replace it with --overwrite\n"},
       {"benchmark show " + json + " --page " + page + " --name other", "", 2,
        "page.md: there is no <!-- benchmark other --> with <!-- end --> after it; put both where the table shall be\n"},
+      {"benchmark show " + path("odd.json"), "", 2, "odd.json: is no table that --json wrote; name another file\n"},
       {"benchmark show " + page, "", 2, "page.md: is no table that --json wrote; name another file\n"},
       {"benchmark show " + path("none.json"), "", 2, "none.json: cannot be read: "},
       {gemm + "/no/such/chart.svg", "", 8, "/no/such/chart.svg cannot be created"},
       {gemm + path("new.svg"), "PATH=/nowhere ", 2,
-       "python3 cannot be started, which draws charts and pages; install it"},
+       "python3 cannot be started, which makes charts, pages and the summary of a sweep; install it"},
   };
   for (const auto& [command, before, code, expected] : kCases) {
     const Ran ran = run_program(command, before);

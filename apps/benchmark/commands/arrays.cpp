@@ -54,8 +54,7 @@ nlohmann::json time_array(const ArrayWork& work, Backend& backend, int runs) {
           {"gigabytes_per_second", work.bytes / time.median / 1e6},
           {"tflops", work.flop / time.median / 1e9},
           {"error", error},
-          {"bound", work.bound},
-          {"cpu_ms", 0.0}};
+          {"bound", work.bound}};
 }
 
 /// From which size on every larger array of the workload is faster than on the CPU.

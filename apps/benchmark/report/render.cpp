@@ -68,8 +68,9 @@ std::string rendered(const std::vector<std::string>& arguments, const std::strin
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted)
     fail(Fault::usage,
-         "python3 cannot be started, which draws charts and pages; install it, or leave out --plot and "
-         "render what --json writes elsewhere");
+         "python3 cannot be started, which makes charts, pages and the summary of a sweep; install it, or go without: "
+         "no "
+         "--plot, a sweep with --alone");
   if (status != 0) fail(Fault::usage, last_line(text));
   return text;
 }

@@ -15,7 +15,7 @@ namespace {
 using Points = std::vector<std::pair<double, double>>;
 
 constexpr double kWidth = 440, kHeight = 250, kLeft = 58, kRight = 12, kTop = 12, kBottom = 50;
-constexpr std::size_t kMostPoints = 400, kMostNamed = 30;
+constexpr std::size_t kMostPoints = 400, kMostNamed = 24;
 constexpr double kNearOne = 0.9;  // shares above this differ in what is missing to 1
 
 std::string number_text(double value) {
@@ -121,7 +121,7 @@ std::string line_svg(const Chart& chart, std::size_t i, const Points& points, co
   const std::size_t named = std::min(points.size(), kMostNamed);
   for (std::size_t k = 1; k <= named; ++k) {
     const auto& [px, py] = points[k * points.size() / named - 1];
-    spots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}</title></circle>\n", x(px), y(py),
+    spots += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"{}\"><title>{}</title></circle>\n", x(px), y(py),
                          k == named ? 3 : 5, point_name(chart, chart.series[i].name, px, py));
   }
   return fmt::format("<g class=\"line-{0}\"><path class=\"line line-{0}\" d=\"{1}\"/>\n{2}</g>\n", i, path, spots);

@@ -25,7 +25,7 @@ struct Chart {
 };
 
 /// A <figure>: title, lines, marks, and a legend with the last values; nothing where there is no point. A line has at
-/// most 400 points, means of neighbours, and some thirty of them say under the pointer what they are. Line i has the
+/// most 400 points, means of neighbours, and two dozen of them say under the pointer what they are. Line i has the
 /// class `line-i`.
 std::string chart_html(const Chart& chart);
 /// Charts over steps beside each other.

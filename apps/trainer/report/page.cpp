@@ -9,11 +9,13 @@
 namespace nixie {
 namespace {
 
-std::string cell_html(const Cell& cell, const char* scope) {
-  const char* tag = cell.is_heading ? "th" : "td";
-  return fmt::format("<{0}{1}{2}{3}>{4}</{0}>", tag, cell.is_heading ? fmt::format(" scope=\"{}\"", scope) : "",
-                     cell.is_number ? " class=\"number\"" : "", cell.attributes.empty() ? "" : " " + cell.attributes,
-                     cell.html);
+std::string row_html(const std::vector<Cell>& cells, bool are_headings) {
+  std::string row;
+  for (const Cell& cell : cells)
+    row += fmt::format("<{0}{1}{2}>{3}</{0}>", are_headings || cell.is_heading ? "th" : "td",
+                       cell.is_number ? " class=\"number\"" : "", cell.attributes.empty() ? "" : " " + cell.attributes,
+                       cell.html);
+  return "<tr>" + row + "</tr>\n";
 }
 
 }  // namespace
@@ -50,23 +52,16 @@ std::string preformatted(const std::string& text) { return text.empty() ? "" : "
 
 std::string table_html(const std::string& kind, const std::string& name, const std::vector<Cell>& headings,
                        const std::vector<std::vector<Cell>>& rows) {
-  std::string text =
-      fmt::format("<div class=\"wide\"><table class=\"{}\" aria-label=\"{}\">\n<tr>", kind, html_text(name));
-  for (Cell heading : headings) {
-    heading.is_heading = true;
-    text += cell_html(heading, "col");
-  }
-  text += "</tr>\n";
-  for (const std::vector<Cell>& row : rows) {
-    text += "<tr>";
-    for (const Cell& cell : row) text += cell_html(cell, "row");
-    text += "</tr>\n";
-  }
-  return text + "</table></div>\n";
+  std::string text = row_html(headings, true);
+  for (const std::vector<Cell>& row : rows) text += row_html(row, false);
+  return fmt::format("<div class=\"wide\"><table class=\"{}\" aria-label=\"{}\">\n{}</table></div>\n", kind,
+                     html_text(name), text);
 }
 
-std::string image_html(const PagePicture& picture, const std::string& words) {
-  return fmt::format("<img src=\"{0}\" alt=\"{1}\" title=\"{1}\">", data_uri(picture), html_text(words));
+std::string image_html(const PagePicture& picture, const std::string& words, bool has_caption) {
+  const std::string text = html_text(words);
+  return fmt::format("<img src=\"{}\" alt=\"{}\"{}>", data_uri(picture), text,
+                     has_caption ? "" : " title=\"" + text + "\"");
 }
 
 std::string strip_html(const std::string& kind, const std::vector<Captioned>& figures) {

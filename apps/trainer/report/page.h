@@ -30,8 +30,8 @@ struct Cell {
 std::string table_html(const std::string& kind, const std::string& name, const std::vector<Cell>& headings,
                        const std::vector<std::vector<Cell>>& rows);
 
-/// A picture, and what it shows in words.
-std::string image_html(const PagePicture& picture, const std::string& words);
+/// A picture, and what it is in words: for a screen reader, and under the pointer where no caption says it.
+std::string image_html(const PagePicture& picture, const std::string& words, bool has_caption = false);
 
 /// Pictures with a caption above or below them; all are HTML.
 struct Captioned {

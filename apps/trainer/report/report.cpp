@@ -135,11 +135,11 @@ std::string mistakes(const ReportFacts& facts) {
     const Prediction& prediction = predictions[static_cast<std::size_t>(index)];
     const std::string is = class_name(facts.test, prediction.label),
                       taken = class_name(facts.test, prediction.predicted);
-    figures.push_back({.images = image_html(picture_of(facts.test, index, kPictureSide),
-                                            fmt::format("sample {}: {}, taken for {}", index, is, taken)),
-                       .caption = fmt::format("<b>{}</b>, taken for <b>{}</b><br>{} <span class=\"soft\">{:.2f}</span>",
-                                              html_text(is), html_text(taken),
-                                              html_text(sample_name(facts.test, index)), prediction.score)});
+    figures.push_back(
+        {.images = image_html(picture_of(facts.test, index, kPictureSide), fmt::format("sample {}", index), true),
+         .caption =
+             fmt::format("<b>{}</b>, taken for <b>{}</b><br>{} <span class=\"soft\">{:.2f}</span>", html_text(is),
+                         html_text(taken), html_text(sample_name(facts.test, index)), prediction.score)});
   }
   return figures.empty() ? ""
                          : fmt::format("<p>{} of {} test samples are wrong; those the model was surest of:</p>\n{}",
@@ -158,7 +158,7 @@ std::string filters(const ReportFacts& facts) {
     std::string pictures;
     int output = 0;
     for (const PagePicture& picture : weight_pictures(variable.array().to_vector<float>(), filter, kMostFilters))
-      pictures += image_html(picture, fmt::format("output {}", output++)) + "\n";
+      pictures += image_html(picture, fmt::format("output {}", output++), true) + "\n";
     return fmt::format("<p>{} {}: what each output looks for; grey is 0.</p>\n<div class=\"filters\">\n{}</div>\n",
                        html_text(variable.name()), shape, pictures);
   }
