@@ -6,11 +6,12 @@
 #include <random>
 #include <set>
 
-#include "nixie/apps/benchmark/commands/nets_command.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/backends/registry.h"
 #include "nixie/models/registry.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie::benchmark {
@@ -18,131 +19,117 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The CPU, whose plans a test changes or whose results it spoils.
-class ChangedCpu : public Backend {
+/// The CPU, whose plans a test changes or whose runs it spoils.
+class ChangedCpu final : public Forwarding {
  public:
-  std::string name() const override { return "cpu"; }
-  void lower(Plan& plan) override { cpu_->lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t bytes) override { cpu_->upload(from, to, bytes); }
-  void download(Buffer& from, void* to, std::int64_t bytes) override { cpu_->download(from, to, bytes); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu_->compile(plan); }
+  using Compile = std::function<std::unique_ptr<Executable>(Backend& cpu, const Plan& plan)>;
+  explicit ChangedCpu(Compile compile) : Forwarding(make_backend("cpu")), compile_(std::move(compile)) {}
+  std::unique_ptr<Executable> compile(const Plan& plan) override { return compile_(*inner(), plan); }
 
- protected:
-  std::shared_ptr<Backend> cpu_ = make_backend("cpu");
+ private:
+  Compile compile_;
 };
 
-/// Every plan that `is_broken` names writes a wrong number into one of its external buffers.
-class BrokenBackend final : public ChangedCpu {
+using Externals = std::span<const std::shared_ptr<Buffer>>;
+
+/// A plan's run, between what a test does to its buffers before and after it.
+class Spoiled final : public Executable {
  public:
-  /// `external` counts as plan.externals does.
-  BrokenBackend(std::function<bool(const Plan&)> is_broken, std::size_t external, float wrong)
-      : is_broken_(std::move(is_broken)), external_(external), wrong_(wrong) {}
-  std::unique_ptr<Executable> compile(const Plan& plan) override {
-    return std::make_unique<BrokenExecutable>(cpu_->compile(plan), is_broken_(plan), external_, wrong_);
+  using Around = std::function<void(Externals externals, const std::function<void()>& run)>;
+  Spoiled(std::unique_ptr<Executable> whole, Around around) : whole_(std::move(whole)), around_(std::move(around)) {}
+  void run(Externals externals, std::span<const double> scalars) override {
+    around_(externals, [&] { whole_->run(externals, scalars); });
   }
 
  private:
-  class BrokenExecutable final : public Executable {
-   public:
-    BrokenExecutable(std::unique_ptr<Executable> whole, bool is_broken, std::size_t external, float wrong)
-        : whole_(std::move(whole)), is_broken_(is_broken), external_(external), wrong_(wrong) {}
-    void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
-      whole_->run(externals, scalars);
-      if (is_broken_) static_cast<float*>(externals[external_]->address())[0] = wrong_;
-    }
-
-   private:
-    std::unique_ptr<Executable> whole_;
-    bool is_broken_;
-    std::size_t external_;
-    float wrong_;
-  };
-  std::function<bool(const Plan&)> is_broken_;
-  std::size_t external_;
-  float wrong_;
+  std::unique_ptr<Executable> whole_;
+  Around around_;
 };
 
+std::span<float> floats_of(Buffer& buffer) {
+  return {static_cast<float*>(buffer.address()), static_cast<std::size_t>(buffer.size_bytes()) / sizeof(float)};
+}
+
+/// Every plan that `is_broken` names writes a wrong number into one of its external buffers, counted as plan.externals.
+ChangedCpu broken_cpu(const std::function<bool(const Plan&)>& is_broken, std::size_t external, float wrong) {
+  return ChangedCpu([=](Backend& cpu, const Plan& plan) -> std::unique_ptr<Executable> {
+    if (!is_broken(plan)) return cpu.compile(plan);
+    return std::make_unique<Spoiled>(cpu.compile(plan), [=](Externals externals, const auto& run) {
+      run();
+      floats_of(*externals[external])[0] = wrong;
+    });
+  });
+}
+
+bool is_conv(const Kernel& kernel, ConvRole role) {
+  const auto* conv = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
+  return conv && conv->role == role;
+}
+bool has_filter_grad(const Plan& plan) {
+  return std::ranges::any_of(plan.kernels, [](const Kernel& kernel) { return is_conv(kernel, ConvRole::filter_grad); });
+}
+
 /// A kernel with a wrong index: in the first plan that has filter gradients, one convolution reads the rows of its
-/// second operand as columns.
-class SwappedBackend final : public ChangedCpu {
- public:
-  /// `number` counts the convolutions whose second operand is square and not a point; it may pass their number.
-  explicit SwappedBackend(std::size_t number) : number_(number) {}
-  std::unique_ptr<Executable> compile(const Plan& plan) override {
+/// second operand as columns. `number` counts those whose second operand is square and not a point; it may pass their
+/// number.
+ChangedCpu swapped_cpu(std::size_t number) {
+  return ChangedCpu([=, is_done = false](Backend& cpu, const Plan& plan) mutable {
+    if (is_done || !has_filter_grad(plan)) return cpu.compile(plan);
+    is_done = true;
     Plan changed = plan;
     std::vector<Operand*> square;
-    bool has_filter_grad = false;
     for (Kernel& kernel : changed.kernels) {
-      const auto* conv = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
-      if (!conv) continue;
-      has_filter_grad |= conv->role == ConvRole::filter_grad;
+      if (!kernel.head || !std::holds_alternative<Conv>(kernel.head->op)) continue;
       Operand& second = kernel.head->operands[1];
       if (second.shape[2] == second.shape[3] && second.shape[2] > 1) square.push_back(&second);
     }
-    if (!has_filter_grad || is_done_) return cpu_->compile(plan);
-    is_done_ = true;
-    Strides& strides = square[number_ % square.size()]->strides;
+    Strides& strides = square[number % square.size()]->strides;
     std::swap(strides[2], strides[3]);
-    return cpu_->compile(changed);
-  }
+    return cpu.compile(changed);
+  });
+}
 
- private:
-  std::size_t number_;
-  bool is_done_ = false;
-};
+/// The externals that a plan only reads.
+std::vector<std::size_t> read_by(const Plan& plan) {
+  std::set<int> written;
+  for (const Kernel& kernel : plan.kernels)
+    for (const Access& store : kernel.stores) written.insert(store.slot);
+  std::vector<std::size_t> read;
+  for (std::size_t i = 0; i < plan.externals.size(); ++i)
+    if (!written.contains(plan.externals[i])) read.push_back(i);
+  return read;
+}
 
 /// Computes alike, but rounds elsewhere: the first plan with filter gradients finds each element of its parameters
 /// larger or smaller by `relative`.
-class RoundingBackend final : public ChangedCpu {
- public:
-  explicit RoundingBackend(float relative) : relative_(relative) {}
-  std::unique_ptr<Executable> compile(const Plan& plan) override {
-    const auto is_filter_grad = [](const Kernel& kernel) {
-      const auto* conv = kernel.head ? std::get_if<Conv>(&kernel.head->op) : nullptr;
-      return conv && conv->role == ConvRole::filter_grad;
-    };
-    std::unique_ptr<Executable> whole = cpu_->compile(plan);
-    if (is_done_ || std::ranges::none_of(plan.kernels, is_filter_grad)) return whole;
-    is_done_ = true;
-    std::set<int> written;
-    for (const Kernel& kernel : plan.kernels)
-      for (const Access& store : kernel.stores) written.insert(store.slot);
-    std::vector<std::size_t> read;
-    for (std::size_t i = 0; i < plan.externals.size(); ++i)
-      if (!written.contains(plan.externals[i])) read.push_back(i);
-    return std::make_unique<Run>(std::move(whole), std::move(read), relative_);
-  }
+ChangedCpu rounding_cpu(float relative) {
+  return ChangedCpu([=, is_done = false](Backend& cpu, const Plan& plan) mutable -> std::unique_ptr<Executable> {
+    if (is_done || !has_filter_grad(plan)) return cpu.compile(plan);
+    is_done = true;
+    return std::make_unique<Spoiled>(cpu.compile(plan),
+                                     [=, read = read_by(plan)](Externals externals, const auto& run) {
+                                       std::vector<std::vector<float>> saved;
+                                       std::mt19937 random(1);
+                                       for (const std::size_t i : read) {
+                                         const std::span<float> values = floats_of(*externals[i]);
+                                         saved.emplace_back(values.begin(), values.end());
+                                         for (float& value : values)
+                                           value *= random() % 2 == 0 ? 1 + relative : 1 - relative;
+                                       }
+                                       run();
+                                       for (std::size_t i = 0; i < read.size(); ++i)
+                                         std::ranges::copy(saved[i], floats_of(*externals[read[i]]).begin());
+                                     });
+  });
+}
 
- private:
-  class Run final : public Executable {
-   public:
-    Run(std::unique_ptr<Executable> whole, std::vector<std::size_t> read, float relative)
-        : whole_(std::move(whole)), read_(std::move(read)), relative_(relative) {}
-    void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
-      std::vector<std::vector<float>> saved;
-      std::mt19937 random(1);
-      for (const std::size_t i : read_) {
-        const std::span<float> values = floats_of(*externals[i]);
-        saved.emplace_back(values.begin(), values.end());
-        for (float& value : values) value *= random() % 2 == 0 ? 1 + relative_ : 1 - relative_;
-      }
-      whole_->run(externals, scalars);
-      for (std::size_t i = 0; i < read_.size(); ++i)
-        std::ranges::copy(saved[i], floats_of(*externals[read_[i]]).begin());
-    }
-
-   private:
-    static std::span<float> floats_of(Buffer& buffer) {
-      return {static_cast<float*>(buffer.address()), static_cast<std::size_t>(buffer.size_bytes()) / sizeof(float)};
-    }
-    std::unique_ptr<Executable> whole_;
-    std::vector<std::size_t> read_;
-    float relative_;
-  };
-  float relative_;
-  bool is_done_ = false;
-};
+/// Has no room for plans with many results beside each other.
+ChangedCpu narrow_cpu(std::size_t most) {
+  return ChangedCpu([=](Backend& cpu, const Plan& plan) {
+    if (plan.externals.size() > most) fail(Fault::memory, "no room for ", plan.externals.size());
+    return cpu.compile(plan);
+  });
+}
 
 Net small_net() {
   const Sequential layers{Conv2d{.out = 4, .kernel = 3, .pad = 1}, Relu{}, MaxPool2d{}, Flatten{}, Linear{.out = 10}};
@@ -166,7 +153,7 @@ TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
   const auto total = [](const Plan& plan) { return plan.externals.size() == 11; };
   const auto probe = [](const Plan& plan) { return plan.externals.size() == 6 + 3 * 5 + 5; };
   const auto none = [](const Plan&) { return false; };
-  BrokenBackend whole(none, 0, 0);
+  ChangedCpu whole = broken_cpu(none, 0, 0);
   EXPECT_EQ(net_error(whole), "no error");
   const struct {
     std::function<bool(const Plan&)> broken;
@@ -185,34 +172,21 @@ TEST(BenchmarkNets, AWrongResultFailsWhereverItIs) {
       {probe, 25, 99, "small (fp32): the timed result output is wrong"},
   };
   for (const auto& [broken, external, wrong, expected] : kCases) {
-    BrokenBackend backend(broken, external, wrong);
+    ChangedCpu backend = broken_cpu(broken, external, wrong);
     EXPECT_THAT(net_error(backend), HasSubstr(expected));
   }
 }
-
-/// Has no room for plans with many results beside each other.
-class NarrowBackend final : public ChangedCpu {
- public:
-  explicit NarrowBackend(std::size_t most) : most_(most) {}
-  std::unique_ptr<Executable> compile(const Plan& plan) override {
-    if (plan.externals.size() > most_) fail(Fault::memory, "no room for ", plan.externals.size());
-    return cpu_->compile(plan);
-  }
-
- private:
-  std::size_t most_;
-};
 
 // Six leaves, five results, and three arrays of each of five contractions.
 TEST(BenchmarkNets, AreProbedInPartsWhereMemoryIsWanting) {
   const PrecisionTraits precision = precision_named("fp32");
   for (const std::size_t most : {6 + 5 + 15, 6 + 5 + 14, 6 + 5 + 9, 6 + 5 + 6, 6 + 5 + 3}) {
-    NarrowBackend backend(most);
+    ChangedCpu backend = narrow_cpu(most);
     NetWork work(backend, small_net(), 4, precision);
     const NetCheck found = check_net(work, precision);
     EXPECT_EQ(found.fprop.contractions + found.input_grad.contractions + found.filter_grad.contractions, 5) << most;
   }
-  NarrowBackend none(6 + 5 + 2);
+  ChangedCpu none = narrow_cpu(6 + 5 + 2);
   NetWork work(none, small_net(), 4, precision);
   EXPECT_THAT(error_of(Fault::memory, [&] { check_net(work, precision); }), HasSubstr("no room for 14"));
 }
@@ -259,7 +233,7 @@ TEST(BenchmarkNets, AWrongKernelOfADeepNetIsCaughtInHalves) {
   const NetCheck intact = checked(*make_backend("cpu"));
   EXPECT_LT(intact.distance, intact.distance_bound);
   for (const std::size_t number : {0, 14, 28, 42}) {
-    SwappedBackend backend(number);
+    ChangedCpu backend = swapped_cpu(number);
     EXPECT_THAT(error_of(Fault::non_finite, [&] { checked(backend); }), HasSubstr("the timed result ")) << number;
   }
 }
@@ -271,7 +245,7 @@ TEST(BenchmarkNets, RoundingOfADeepNetIsExcusedInFloats) {
   net.model = MobilenetV1{.classes = 10};
   net.sample = {3, 96, 96};
   const auto checked = [&](float relative) {
-    RoundingBackend backend(relative);
+    ChangedCpu backend = rounding_cpu(relative);
     NetWork work(backend, net, 8, precision);
     return check_net(work, precision);
   };

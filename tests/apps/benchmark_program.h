@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,9 @@
 #include "nixie/tests/apps/support.h"
 
 namespace nixie::test {
+
+/// What pages, charts and summaries need.
+inline bool has_python() { return std::system("python3 -c '' 2>/dev/null") == 0; }
 
 class BenchmarkProgram : public testing::Test {
  protected:

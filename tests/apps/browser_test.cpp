@@ -34,6 +34,7 @@ std::string browser() {
 constexpr const char* kInspection = R"(<script>
 addEventListener("load", () => {
   const wrong = [], page = document.documentElement;
+  for (const folded of document.querySelectorAll("details")) folded.open = true;
   if (page.scrollWidth > page.clientWidth) wrong.push("the page is wider than the window");
   for (const image of document.images)
     if (image.naturalWidth == 0) wrong.push("a picture is broken: " + image.alt);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/tests/apps/support.h"
 
@@ -142,6 +143,40 @@ TEST(Chart, ThinsOutAndMarksRoundNumbers) {
   EXPECT_LE(std::stod(longest.substr(longest.rfind("x=\"", last) + 3)), 440 - 8 * 4 / 2.0);
 }
 
+// Two rows of marks, and under the pointer the name of a point.
+TEST(Chart, StepsAreEpochsToo) {
+  Chart chart{.title = "Loss", .series = {{"a & b", {{10, 4}, {50, 3}, {100, 2.5}}}}, .steps_per_epoch = 25};
+  const std::string html = chart_html(chart);
+  EXPECT_THAT(between(html, "class=\"middle\">", "<"),
+              ElementsAre("0", "20", "40", "60", "80", "100", "1", "2", "3", "4"));
+  EXPECT_THAT(between(html, "class=\"name\">", "<"), ElementsAre("step", "epoch"));
+  EXPECT_THAT(between(html, "<title>", "</title>"),
+              ElementsAre("a &amp; b: 4 at step 10, epoch 0.4", "a &amp; b: 3 at step 50, epoch 2",
+                          "a &amp; b: 2.5 at step 100, epoch 4"));
+  EXPECT_THAT(html, HasSubstr("role=\"img\" aria-label=\"Loss: at the end a &amp; b 2.5\""));
+  chart.steps_per_epoch = 0;
+  for (int i = 0; i < 5000; ++i) chart.series[0].points.emplace_back(100 + i, 2);
+  const auto names = between(chart_html(chart), "<title>", "</title>");
+  EXPECT_EQ(names.size(), 24u);
+  EXPECT_EQ(names.back(), "a &amp; b: 2 at step 5099");
+}
+
+TEST(Chart, SharesNearOneDifferByTheirErrors) {
+  const auto marks = [](std::vector<double> shares, const std::string& expected) {
+    Chart chart{.title = "Accuracy", .series = {{"test", {}}}, .scale = Chart::Scale::share};
+    for (const double share : shares)
+      chart.series[0].points.emplace_back(static_cast<double>(chart.series[0].points.size()), share);
+    const std::string html = chart_html(chart);
+    EXPECT_EQ(html.find("(the error is logarithmic)") != std::string::npos, expected != "plain");
+    EXPECT_EQ(html.find("nan"), std::string::npos);
+    return between(html, "class=\"end\">", "<");
+  };
+  EXPECT_THAT(marks({0.1, 0.4, 0.8}, "plain"), ElementsAre("0", "0.2", "0.4", "0.6", "0.8"));
+  EXPECT_THAT(marks({0.1, 0.9, 0.9995, 1}, "errors"), ElementsAre("0.999", "0.99", "0.9"));
+  EXPECT_THAT(marks({0.95, 0.98, 0.993}, "errors"), ElementsAre("0.99", "0.98", "0.95"));
+  EXPECT_THAT(marks({1, 1}, "plain"), testing::Contains("1"));
+}
+
 /// Every tag that opens is closed, in order.
 void expect_balanced(const std::string& html) {
   std::vector<std::string> open;
@@ -202,18 +237,26 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   const auto pictures = between(last, "<figure><img src=\"", "\"");
   EXPECT_EQ(static_cast<std::int64_t>(pictures.size()), std::min<std::int64_t>(wrong, 24));
   for (const std::string& picture : pictures) pixels_of(picture, 28, 28, PNG_FORMAT_GRAY);
-  const auto scores = between(last, "<span class=\"soft\">", "</span></figure>");
+  const auto scores = between(last, "<span class=\"soft\">", "</span></div></figure>");
   EXPECT_TRUE(std::is_sorted(scores.rbegin(), scores.rend()));
   EXPECT_THAT(last, HasSubstr("0.weight [6, 1, 5, 5]"));
   const auto filters = between(between(last, "<div class=\"filters\">", "</div>").at(0), "src=\"", "\"");
   EXPECT_EQ(filters.size(), 6u);
   for (const std::string& filter : filters) pixels_of(filter, 5, 5, PNG_FORMAT_GRAY);
   std::vector<std::string> kinds;
-  for (const std::string& row : between(last, "<table class=\"layers\">", "</table>"))
+  for (const std::string& row : between(last, "<table class=\"layers\"", "</table>"))
     for (const std::string& cells : between(row, "<tr><td>", "</tr>"))
       kinds.push_back(between(cells, "<td>", "<").at(0));
   EXPECT_THAT(kinds, ElementsAre("conv2d", "relu", "flatten", "linear"));
   EXPECT_THAT(last, HasSubstr("seed: 7"));
+  // Ten steps an epoch; the net is folded; whatever is drawn has a name for those who do not see it.
+  EXPECT_THAT(last, HasSubstr("at step 20, epoch 2</title>"));
+  EXPECT_THAT(last, HasSubstr("<details>\n<summary><h2>Net</h2></summary>"));
+  for (const std::string& tag : between(last, "<svg ", ">"))
+    EXPECT_THAT(tag, testing::ContainsRegex("role=\"img\" aria-label=\"[^\"]")) << tag;
+  for (const std::string& tag : between(last, "<img ", ">")) EXPECT_THAT(tag, testing::ContainsRegex("alt=\"[^\"]"));
+  for (const std::string& tag : between(last, "<table ", ">"))
+    EXPECT_THAT(tag, testing::ContainsRegex("aria-label=\"[^\"]"));
 }
 
 // They would hide or turn around the text beside them.

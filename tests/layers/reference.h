@@ -1,5 +1,5 @@
-// Plain-loop double-precision arithmetic for the tests of layers: dense arrays, convolution, pooling, and derivatives
-// by central differences.
+// Arithmetic in double by plain loops for the tests of layers: dense arrays, convolution (checks/terms.h), pooling, and
+// derivatives by central differences.
 #pragma once
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/core/base/array.h"
 
 namespace nixie::reference {
@@ -95,61 +96,37 @@ inline void add_bias(Values& y, const Named& parameters) {
   for (std::int64_t i = 0; i < y.size(); ++i) y[i] += bias->second[i / inner % channels];
 }
 
+/// The array of a shape that a convolution gives in this role.
+inline Values contracted(ConvRole role, const Values& a, const Values& b, const Window& window, int groups,
+                         const Shape& result) {
+  const Conv op{role, window.stride, window.pad, window.dilation, groups};
+  Values y(result);
+  for (std::int64_t at = 0; at < y.size(); ++at)
+    benchmark::for_each_term(op, a.shape, b.shape, result, at,
+                             [&](std::int64_t i, std::int64_t j) { y[at] += a[i] * b[j]; });
+  return y;
+}
+
 inline Values conv(const Values& x, const Values& w, const Window& window, int groups) {
-  const Triple stride(window.stride, 1), pad(window.pad, 0), dilation(window.dilation, 1);
-  const Volume vx(x.shape), vw(w.shape);
   std::vector<std::int64_t> spatial;
   for (int i = 0; i < x.shape.rank() - 2; ++i) {
     const auto a = static_cast<std::size_t>(i);
     spatial.push_back(
         (x.shape[i + 2] + 2 * window.pad[a] - window.dilation[a] * (w.shape[i + 2] - 1) - 1) / window.stride[a] + 1);
   }
-  Values y(shape_of(vx.n, vw.n, spatial));
-  const Volume vy(y.shape);
-  const std::int64_t per_group = vw.n / groups;
-  for (std::int64_t n = 0; n < vx.n; ++n)
-    for (std::int64_t k = 0; k < vw.n; ++k)
-      each_of(vy.size, [&](std::int64_t od, std::int64_t oh, std::int64_t ow) {
-        double total = 0;
-        for (std::int64_t c = 0; c < vw.c; ++c)
-          each_of(vw.size, [&](std::int64_t kd, std::int64_t kh, std::int64_t kw) {
-            const std::int64_t d = od * stride[0] - pad[0] + kd * dilation[0];
-            const std::int64_t h = oh * stride[1] - pad[1] + kh * dilation[1];
-            const std::int64_t v = ow * stride[2] - pad[2] + kw * dilation[2];
-            if (vx.holds(d, h, v)) total += x[vx.at(n, k / per_group * vw.c + c, d, h, v)] * w[vw.at(k, c, kd, kh, kw)];
-          });
-        y[vy.at(n, k, od, oh, ow)] = total;
-      });
-  return y;
+  return contracted(ConvRole::output, x, w, window, groups, shape_of(x.shape[0], w.shape[0], spatial));
 }
 
-/// Every input element adds its filter to the output.
+/// The input gradient of the convolution the other way.
 inline Values deconv(const Values& x, const Values& w, const Window& window, const std::vector<int>& output_pad,
                      int groups) {
-  const Triple stride(window.stride, 1), pad(window.pad, 0), dilation(window.dilation, 1);
-  const Volume vx(x.shape), vw(w.shape);
   std::vector<std::int64_t> spatial;
   for (int i = 0; i < x.shape.rank() - 2; ++i) {
     const auto a = static_cast<std::size_t>(i);
     spatial.push_back((x.shape[i + 2] - 1) * window.stride[a] - 2 * window.pad[a] +
                       window.dilation[a] * (w.shape[i + 2] - 1) + 1 + output_pad[a]);
   }
-  Values y(shape_of(vx.n, vw.c * groups, spatial));
-  const Volume vy(y.shape);
-  const std::int64_t per_group = vx.c / groups;
-  for (std::int64_t n = 0; n < vx.n; ++n)
-    for (std::int64_t c = 0; c < vx.c; ++c)
-      each_of(vx.size, [&](std::int64_t id, std::int64_t ih, std::int64_t iw) {
-        for (std::int64_t k = 0; k < vw.c; ++k)
-          each_of(vw.size, [&](std::int64_t kd, std::int64_t kh, std::int64_t kw) {
-            const std::int64_t d = id * stride[0] - pad[0] + kd * dilation[0];
-            const std::int64_t h = ih * stride[1] - pad[1] + kh * dilation[1];
-            const std::int64_t v = iw * stride[2] - pad[2] + kw * dilation[2];
-            if (!vy.holds(d, h, v)) return;
-            y[vy.at(n, c / per_group * vw.c + k, d, h, v)] += x[vx.at(n, c, id, ih, iw)] * w[vw.at(c, k, kd, kh, kw)];
-          });
-      });
-  return y;
+  return contracted(ConvRole::input_grad, x, w, window, groups, shape_of(x.shape[0], w.shape[1] * groups, spatial));
 }
 
 enum class Pooling { max, average, average_with_pad, l2 };

@@ -2,6 +2,8 @@
 // probe, for parameters that make the net well-conditioned.
 #include "nixie/apps/benchmark/checks/check_net.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace nixie::benchmark {
@@ -26,9 +28,7 @@ void judge(const Deviation& deviation, const std::string& layer, const char* wha
            const PrecisionTraits& precision, NetCheck& check) {
   const std::string name = layer.empty() ? "a product" : layer;
   if (!deviation.is_finite) fail(Fault::non_finite, name, ": ", what, " is not finite");
-  if (!(deviation.share() <= 1))
-    fail(Fault::non_finite, name, ": ", what, " is wrong: max|diff| / mean|ref| is ", deviation.error(), ", ",
-         deviation.share(), " times the rounding error bound in ", precision.name);
+  check_rounding(deviation, fmt::format("{}: {}", name, what), precision);
   RoleError& worst = of_role(check, role);
   worst.share = std::max(worst.share, deviation.share());
   if (deviation.error() < worst.error) return;

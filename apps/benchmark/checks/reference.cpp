@@ -1,149 +1,20 @@
-// Plain loops over what one element is made of. Convolutions with fewer than three spatial axes get axes of size 1.
+// Sums the terms of elements (checks/terms.h), and compares.
 #include "nixie/apps/benchmark/checks/reference.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <thread>
 #include <vector>
 
+#include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/base/threads.h"
 
 namespace nixie::benchmark {
 namespace {
 
-using Sizes = std::array<std::int64_t, 5>;  // N, C, depth, height, width
-
-struct Geometry {
-  Sizes x, w, y;
-  std::array<std::int64_t, 3> stride{1, 1, 1}, pad{0, 0, 0}, dilation{1, 1, 1};
-  std::int64_t groups = 1;
-};
-
-Sizes five(const Shape& shape) {
-  Sizes sizes{shape[0], shape[1], 1, 1, 1};
-  for (int i = 2; i < shape.rank(); ++i) sizes[static_cast<std::size_t>(i + 5 - shape.rank())] = shape[i];
-  return sizes;
-}
-
-std::int64_t at(const Sizes& sizes, std::int64_t n, std::int64_t c, const std::array<std::int64_t, 3>& p) {
-  return (((n * sizes[1] + c) * sizes[2] + p[0]) * sizes[3] + p[1]) * sizes[4] + p[2];
-}
-
-Sizes split(const Sizes& sizes, std::int64_t position) {
-  Sizes index{};
-  for (std::size_t i = 5; i-- > 0; position /= sizes[i]) index[i] = position % sizes[i];
-  return index;
-}
-
-template <class Visit>
-void for_each_position(const Sizes& sizes, Visit&& visit) {
-  std::array<std::int64_t, 3> p{};
-  for (p[0] = 0; p[0] < sizes[2]; ++p[0])
-    for (p[1] = 0; p[1] < sizes[3]; ++p[1])
-      for (p[2] = 0; p[2] < sizes[4]; ++p[2]) visit(p);
-}
-
-/// Where filter tap t of output position p reads the input; false outside.
-bool input_position(const Geometry& g, const std::array<std::int64_t, 3>& p, const std::array<std::int64_t, 3>& t,
-                    std::array<std::int64_t, 3>& in) {
-  for (std::size_t i = 0; i < 3; ++i) {
-    in[i] = p[i] * g.stride[i] - g.pad[i] + t[i] * g.dilation[i];
-    if (in[i] < 0 || in[i] >= g.x[i + 2]) return false;
-  }
-  return true;
-}
-
-/// Which output position reads input position `in` with filter tap t; false where none does.
-bool output_position(const Geometry& g, const std::array<std::int64_t, 3>& in, const std::array<std::int64_t, 3>& t,
-                     std::array<std::int64_t, 3>& p) {
-  for (std::size_t i = 0; i < 3; ++i) {
-    const std::int64_t from = in[i] + g.pad[i] - t[i] * g.dilation[i];
-    if (from < 0 || from % g.stride[i] != 0) return false;
-    p[i] = from / g.stride[i];
-    if (p[i] >= g.y[i + 2]) return false;
-  }
-  return true;
-}
-
 constexpr double kSmallestNormalHalf = 0x1p-14;
-
-double product(const Elements& a, std::int64_t i, const Elements& b, std::int64_t j) { return a[i] * b[j]; }
-
-ExactSum output_element(const Geometry& g, const Elements& x, const Elements& w, const Sizes& e) {
-  const std::int64_t first = e[1] / (g.w[0] / g.groups) * g.w[1];  // channel of the group
-  ExactSum sum;
-  std::array<std::int64_t, 3> in;
-  for_each_position(g.w, [&](const auto& t) {
-    if (!input_position(g, {e[2], e[3], e[4]}, t, in)) return;
-    for (std::int64_t c = 0; c < g.w[1]; ++c) sum.add(product(x, at(g.x, e[0], first + c, in), w, at(g.w, e[1], c, t)));
-  });
-  return sum;
-}
-
-ExactSum input_grad_element(const Geometry& g, const Elements& dy, const Elements& w, const Sizes& e) {
-  const std::int64_t per_group = g.w[0] / g.groups, first = e[1] / g.w[1] * per_group;  // filter of the group
-  ExactSum sum;
-  std::array<std::int64_t, 3> p;
-  for_each_position(g.w, [&](const auto& t) {
-    if (!output_position(g, {e[2], e[3], e[4]}, t, p)) return;
-    for (std::int64_t k = first; k < first + per_group; ++k)
-      sum.add(product(dy, at(g.y, e[0], k, p), w, at(g.w, k, e[1] % g.w[1], t)));
-  });
-  return sum;
-}
-
-ExactSum filter_grad_element(const Geometry& g, const Elements& dy, const Elements& x, const Sizes& e) {
-  const std::int64_t channel = e[0] / (g.w[0] / g.groups) * g.w[1] + e[1];
-  ExactSum sum;
-  std::array<std::int64_t, 3> in;
-  for (std::int64_t n = 0; n < g.x[0]; ++n)
-    for_each_position(g.y, [&](const auto& p) {
-      if (input_position(g, p, {e[2], e[3], e[4]}, in))
-        sum.add(product(dy, at(g.y, n, e[0], p), x, at(g.x, n, channel, in)));
-    });
-  return sum;
-}
-
-Geometry geometry(const Conv& conv, const Shape& x, const Shape& w, const Shape& y) {
-  Geometry g{.x = five(x), .w = five(w), .y = five(y), .groups = conv.groups};
-  const std::size_t axes = conv.stride.size(), skipped = 3 - axes;
-  for (std::size_t i = 0; i < axes; ++i) {
-    g.stride[skipped + i] = conv.stride[i];
-    g.pad[skipped + i] = conv.pad[i];
-    g.dilation[skipped + i] = conv.dilation[i];
-  }
-  return g;
-}
-
-ExactSum conv_element(const Conv& conv, const Tensor& node, const Elements& a, const Elements& b,
-                      std::int64_t position) {
-  const Shape &own = node.shape(), &first = node.inputs()[0].shape(), &second = node.inputs()[1].shape();
-  switch (conv.role) {
-    case ConvRole::output: {
-      const Geometry g = geometry(conv, first, second, own);
-      return output_element(g, a, b, split(g.y, position));
-    }
-    case ConvRole::input_grad: {
-      const Geometry g = geometry(conv, own, second, first);
-      return input_grad_element(g, a, b, split(g.x, position));
-    }
-    case ConvRole::filter_grad:
-      break;
-  }
-  const Geometry g = geometry(conv, second, own, first);
-  return filter_grad_element(g, a, b, split(g.w, position));
-}
-
-ExactSum matmul_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
-  const std::int64_t m = node.shape()[-2], n = node.shape()[-1], k = node.inputs()[0].shape()[-1];
-  const std::int64_t batch = position / (m * n), row = position / n % m, column = position % n;
-  ExactSum sum;
-  for (std::int64_t i = 0; i < k; ++i) sum.add(product(a, (batch * m + row) * k + i, b, (batch * k + i) * n + column));
-  return sum;
-}
 
 /// Calls `work(begin, end)` for parts of [0, size) on all cores and gives what the calls return, in no order.
 template <class Work>
@@ -175,9 +46,18 @@ bool is_finite(const Array& array) {
 }
 
 ExactSum reference_element(const Tensor& node, const Elements& a, const Elements& b, std::int64_t position) {
-  if (const auto* conv = std::get_if<Conv>(&node.node().op)) return conv_element(*conv, node, a, b, position);
-  check(std::holds_alternative<Matmul>(node.node().op), "there is a reference for products and convolutions only");
-  return matmul_element(node, a, b, position);
+  ExactSum sum;
+  const auto add = [&](const auto& op) {
+    for_each_term(op, node.inputs()[0].shape(), node.inputs()[1].shape(), node.shape(), position,
+                  [&](std::int64_t i, std::int64_t j) { sum.add(a[i] * b[j]); });
+  };
+  if (const auto* conv = std::get_if<Conv>(&node.node().op)) {
+    add(*conv);
+  } else {
+    check(std::holds_alternative<Matmul>(node.node().op), "there is a reference for products and convolutions only");
+    add(Matmul{});
+  }
+  return sum;
 }
 
 ExactSum reference_bias_grad(const Shape& shape, const Elements& output_grad, bool is_conv, std::int64_t channel,
@@ -213,6 +93,13 @@ double Deviation::share() const {
 double Deviation::error() const {
   if (!is_finite || !std::isfinite(max_difference)) return std::numeric_limits<double>::infinity();
   return max_difference == 0 ? 0 : max_difference * static_cast<double>(samples) / sum_reference;
+}
+
+void check_rounding(const Deviation& deviation, const std::string& what, const PrecisionTraits& precision,
+                    const std::string& how) {
+  if (!(deviation.share() <= 1))
+    fail(Fault::non_finite, what, " is wrong: max|diff| / mean|ref| is ", deviation.error(), ", ", deviation.share(),
+         " times the rounding error bound in ", precision.name, how);
 }
 
 Elements rounded(const Array& operand, Dtype dtype, bool transposed) {

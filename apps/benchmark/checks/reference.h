@@ -65,6 +65,10 @@ struct Deviation {
   double error() const;
 };
 
+/// Throws Fault::non_finite if rounding does not explain the deviation of `what`; the line ends with `how` it was made.
+void check_rounding(const Deviation& deviation, const std::string& what, const PrecisionTraits& precision,
+                    const std::string& how = "");
+
 /// An operand rounded to the type in which the backend multiplies.
 Elements rounded(const Array& operand, Dtype dtype, bool transposed = false);
 

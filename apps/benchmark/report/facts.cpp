@@ -12,6 +12,19 @@
 #include <benchmark_commit.h>
 
 namespace nixie::benchmark {
+namespace {
+
+/// The lines that a command prints; empty if it cannot run.
+std::string output_of(const std::string& command) {
+  std::string text;
+  std::FILE* pipe = ::popen((command + " 2>/dev/null").c_str(), "r");
+  if (!pipe) return text;
+  char buffer[4096];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, got);
+  return ::pclose(pipe) == 0 ? text : "";
+}
+
+}  // namespace
 
 std::string processor_text() {
   std::string name = "unknown processor";
@@ -22,15 +35,6 @@ std::string processor_text() {
       break;
     }
   return fmt::format("{}, {} cores", name, std::thread::hardware_concurrency());
-}
-
-std::string output_of(const std::string& command) {
-  std::string text;
-  std::FILE* pipe = ::popen((command + " 2>/dev/null").c_str(), "r");
-  if (!pipe) return text;
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, got);
-  return ::pclose(pipe) == 0 ? text : "";
 }
 
 nlohmann::json program_facts() {

@@ -21,7 +21,4 @@ nlohmann::json device_facts(const Backend& backend, const std::string& machine);
 /// Both in two lines.
 std::string facts_text(const nlohmann::json& facts);
 
-/// The lines that a command prints; empty if it cannot run.
-std::string output_of(const std::string& command);
-
 }  // namespace nixie::benchmark

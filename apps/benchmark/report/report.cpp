@@ -1,12 +1,16 @@
-// Collects the rows and writes them as JSON and as CSV.
+// Collects the rows, prints them and writes them as JSON and as CSV.
 #include "nixie/apps/benchmark/report/report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
+#include <sstream>
 
 #include "nixie/apps/benchmark/report/facts.h"
+#include "nixie/apps/benchmark/report/render.h"
+#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 #include "nixie/models/io/durable_file.h"
 
@@ -30,23 +34,93 @@ void flatten(const nlohmann::json& value, const std::string& name, Cells& cells)
   }
 }
 
+void write_file(const std::filesystem::path& file, const std::string& text) {
+  if (file.empty()) return;
+  PendingFile out(file, static_cast<std::int64_t>(text.size()));
+  out.write(std::as_bytes(std::span(text)));
+  out.sync();
+  out.publish();
+}
+
+std::string padded(const std::string& text, int width) {
+  return width < 0 ? fmt::format("{:<{}} ", text, -width) : fmt::format("{:>{}} ", text, width);
+}
+
+/// "-" for what a row lacks, as the figures of a peer that there is not.
+std::string cell_text(const Column& column, const nlohmann::json& row) {
+  const nlohmann::json* value = &row;
+  std::istringstream path(column.key);
+  for (std::string part; std::getline(path, part, '.');) {
+    if (!value->contains(part)) return "-";
+    value = &value->at(part);
+  }
+  const auto format = fmt::runtime(column.format);
+  if (value->is_object()) {
+    const auto figure = [&](const char* key) { return column.unit * value->value(key, 0.0); };
+    return fmt::format(format, figure("median"), figure("min"), figure("max"));
+  }
+  if (value->is_string()) return fmt::format(format, value->get<std::string>());
+  if (value->is_number_float()) return fmt::format(format, column.unit * value->get<double>());
+  return fmt::format(format, value->get<std::int64_t>());
+}
+
+std::string header_text(const Columns& columns) {
+  std::string text;
+  for (const Column& column : columns) text += padded(column.heading, column.width);
+  return text + '\n';
+}
+
 }  // namespace
 
-Report::Report(const std::string& command, std::filesystem::path json, std::filesystem::path csv)
-    : json_(std::move(json)), csv_(std::move(csv)), content_{{"command", command}, {"rows", nlohmann::json::array()}} {
-  set_all(program_facts());
-  check_writable(json_);
-  check_writable(csv_);
+Report::Report(const std::string& command, Files files)
+    : files_(std::move(files)), content_{{"command", command}, {"rows", nlohmann::json::array()}} {
+  content_.update(program_facts());
+  check_writable(files_.json);
+  check_writable(files_.csv);
+  check_writable(files_.plot);
+  if (!files_.plot.empty()) check_renderer();
+}
+
+void Report::begin(Backend& backend, int threads) {
+  backend_ = &backend;
+  content_.update(device_facts(backend, machine_text(backend, threads)));
+  tell("{}", facts_text(content_));
+}
+
+void Report::print_header(Columns columns) {
+  columns_ = std::move(columns);
+  tell("{}", header_text(columns_));
 }
 
 void Report::add_row(const nlohmann::json& row) {
   content_["rows"].push_back(row);
   write();
+  if (columns_.empty()) return;
+  tell("{}", row_text(columns_, row));
+  std::fflush(stdout);
+}
+
+void Report::complete() {
+  if (backend_) content_["clocks_after"] = device_facts(*backend_, "");
+  write();
+  if (!files_.plot.empty()) write_file(files_.plot, chart_of(content_.dump()));
 }
 
 void Report::write() const {
-  write_file(json_, content_.dump(2) + '\n');
-  write_file(csv_, csv_text(content_["rows"]));
+  write_file(files_.json, content_.dump(2) + '\n');
+  write_file(files_.csv, csv_text(content_["rows"]));
+}
+
+std::string row_text(const Columns& columns, const nlohmann::json& row) {
+  std::string text;
+  for (const Column& column : columns) text += padded(cell_text(column, row), column.width);
+  return text + '\n';
+}
+
+std::string table_text(const Columns& columns, const nlohmann::json& rows) {
+  std::string text = header_text(columns);
+  for (const nlohmann::json& row : rows) text += row_text(columns, row);
+  return text;
 }
 
 std::string csv_text(const nlohmann::json& rows) {
@@ -72,14 +146,6 @@ std::string csv_text(const nlohmann::json& rows) {
 void check_writable(const std::filesystem::path& file) {
   if (file.empty()) return;
   const PendingFile probe(file, 0);  // is gone again, and what stands there stays
-}
-
-void write_file(const std::filesystem::path& file, const std::string& text) {
-  if (file.empty()) return;
-  PendingFile out(file, static_cast<std::int64_t>(text.size()));
-  out.write(std::as_bytes(std::span(text)));
-  out.sync();
-  out.publish();
 }
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// Report: the files of a table, with the conditions of its measurement.
+// Report: a table that is printed row by row and written to files, with the conditions of its measurement.
 #pragma once
 
 #include <filesystem>
@@ -6,24 +6,57 @@
 #include <string>
 #include <vector>
 
+#include "nixie/apps/trainer/profile/timing.h"
+#include "nixie/core/graph/backend.h"
+
+namespace nixie {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Timing, mean, median, min, max, runs)
+}
+
 namespace nixie::benchmark {
+
+/// A column of the printed table.
+struct Column {
+  std::string heading;
+  int width;                  ///< of the cells; negative: to the left
+  std::string key;            ///< of a row, nested ones joined by dots: `peer.error`; a row may lack it
+  std::string format = "{}";  ///< of the value; of an object that is a Timing: of median, min and max
+  double unit = 1;            ///< times the number
+};
+using Columns = std::vector<Column>;
+
+/// A row's line; and the headings and the rows, a line each.
+std::string row_text(const Columns& columns, const nlohmann::json& row);
+std::string table_text(const Columns& columns, const nlohmann::json& rows);
+
+/// Where a table is written to; empty: nowhere.
+struct Files {
+  std::filesystem::path json = {}, csv = {}, plot = {};
+};
 
 class Report {
  public:
-  /// Throws Fault::storage if a file cannot be written (empty: no file), so that this is known before the work.
-  Report(const std::string& command, std::filesystem::path json, std::filesystem::path csv = {});
+  /// Throws if a file cannot be written (Fault::storage) or a chart drawn, so that this is known before the work.
+  Report(const std::string& command, Files files);
+  /// Notes and prints the machine. `threads`: of the CPU, 0 = all.
+  void begin(Backend& backend, int threads);
   void set(const std::string& key, const nlohmann::json& value) { content_[key] = value; }
-  /// Adds the facts of an object.
-  void set_all(const nlohmann::json& facts) { content_.update(facts); }
-  /// Writes the files, too, so that a table that is broken off keeps its rows.
+  /// Prints the headings; rows that are added from here on are printed.
+  void print_header(Columns columns);
+  /// Prints the row and writes the files but the chart, so that a table that is broken off keeps its rows.
   void add_row(const nlohmann::json& row);
+  /// Notes the clocks, writes the files and draws the chart; may be called again.
+  void complete();
   const nlohmann::json& content() const { return content_; }
-  /// Replaces the files' content. Throws Fault::storage.
-  void write() const;
+  const nlohmann::json& rows() const { return content_["rows"]; }
 
  private:
-  std::filesystem::path json_, csv_;
+  void write() const;
+
+  Files files_;
   nlohmann::json content_;
+  Columns columns_;
+  Backend* backend_ = nullptr;
 };
 
 /// Rows as CSV: the columns are the keys of all rows, joined by dots for nested objects (`fprop.median`).
@@ -31,7 +64,5 @@ std::string csv_text(const nlohmann::json& rows);
 
 /// Throws Fault::storage unless `file` can be written; does nothing for an empty one.
 void check_writable(const std::filesystem::path& file);
-/// Replaces a file's content; does nothing for an empty one. Throws Fault::storage.
-void write_file(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace nixie::benchmark

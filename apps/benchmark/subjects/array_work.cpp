@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "nixie/apps/benchmark/checks/reference.h"
+#include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
 
@@ -14,35 +15,20 @@ namespace {
 constexpr double kFloatBound = 5e-5, kHalfBound = 7e-3;
 constexpr std::int64_t kSamples = 64;
 
+using Values = ArrayWork::Values;
+using Element = ArrayWork::Element;
+
 Tensor noise(const Shape& shape, const char* purpose) { return uniform(shape, random_stream(1, purpose)) - 0.5; }
 
 double element(const Array& floats, std::int64_t position) {
   return static_cast<double>(floats.data<float>()[static_cast<std::size_t>(position)]);
 }
 
-Array host(const std::map<std::string, Tensor>& inputs, const char* name) {
-  return inputs.at(name).array().to(Dtype::f32);
-}
-
-/// The error of sampled elements against a function of their position. Only those leave the backend.
-double sampled_error(const Tensor& result, Backend& backend, const std::function<double(std::int64_t)>& expected) {
-  const std::vector<std::int64_t> positions = sampled_positions(result.shape().size(), kSamples);
-  const std::vector<std::int32_t> indices(positions.begin(), positions.end());
-  const Tensor at = Array::from<std::int32_t>(indices, {static_cast<std::int64_t>(indices.size())});
-  const Array found = evaluate(take(reshape(result, {-1}), at), backend).array().to(Dtype::f32);
-  Deviation deviation;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    const double value = element(found, static_cast<std::int64_t>(i));
-    deviation.is_finite = deviation.is_finite && std::isfinite(value);
-    deviation.add(value, expected(positions[i]));
-  }
-  return deviation.error();
-}
-
 double dot(const Array& a, std::int64_t row, const Array& b, std::int64_t column) {
-  const std::int64_t k = a.shape()[1], n = b.shape()[1];
+  const std::int64_t n = b.shape()[1];
   double sum = 0;
-  for (std::int64_t i = 0; i < k; ++i) sum += element(a, row * k + i) * element(b, i * n + column);
+  for_each_term(Matmul{}, a.shape(), b.shape(), {a.shape()[0], n}, row * n + column,
+                [&](std::int64_t i, std::int64_t j) { sum += element(a, i) * element(b, j); });
   return sum;
 }
 
@@ -55,14 +41,11 @@ ArrayWork product(std::int64_t size) {
           .inputs = {{"a", noise({size, size}, "a")}, {"b", noise({size, size}, "b")}},
           .body =
               [](const Inputs& in) {
-                return Outputs{{"c", matmul(in["a"], in["b"])}};
+                return Outputs{{"y", matmul(in["a"], in["b"])}};
               },
-          .error =
-              [size](const Outputs& out, const auto& in, Backend& backend) {
-                const Array a = host(in, "a"), b = host(in, "b");
-                return sampled_error(out.at("c"), backend,
-                                     [&](std::int64_t p) { return dot(a, p / size, b, p % size); });
-              },
+          .expected = [=](const Values& in) -> Element {
+            return [=, a = in.at("a"), b = in.at("b")](std::int64_t p) { return dot(a, p / size, b, p % size); };
+          },
           .bound = kFloatBound,
           .also_on_cpu = size <= 1000};
 }
@@ -76,13 +59,18 @@ ArrayWork exponential(std::int64_t size) {
               [](const Inputs& in) {
                 return Outputs{{"y", exp(in["x"])}};
               },
-          .error =
-              [](const Outputs& out, const auto& in, Backend& backend) {
-                const Array x = host(in, "x");
-                return sampled_error(out.at("y"), backend, [&](std::int64_t p) { return std::exp(element(x, p)); });
-              },
+          .expected = [](const Values& in) -> Element {
+            return [x = in.at("x")](std::int64_t p) { return std::exp(element(x, p)); };
+          },
           .bound = kFloatBound,
           .also_on_cpu = true};
+}
+
+/// Whether as many of the sample are one as h says: within six deviations of a sum of coins.
+bool is_sample(const Array& sample, const Array& h) {
+  double ones = 0, mean = 0;
+  for (std::int64_t i = 0; i < h.size(); ++i) ones += element(sample, i), mean += element(h, i);
+  return std::abs(ones - mean) <= 3 * std::sqrt(static_cast<double>(h.size()));
 }
 
 /// sigmoid(W X + b) and a sample of it: the heart of a restricted Boltzmann machine.
@@ -96,43 +84,34 @@ ArrayWork boltzmann(std::int64_t outputs, std::int64_t inputs, std::int64_t batc
                      {"x", noise({inputs, batch}, "x")},
                      {"b", noise({outputs, 1}, "b")}},
           .body =
-              [=](const Inputs& in) {
+              [](const Inputs& in) {
                 const Tensor h = sigmoid(matmul(in["w"], in["x"]) + in["b"]);
                 const Tensor draw = uniform(h.shape(), random_stream(1, "sample"));
-                return Outputs{{"h", h}, {"sample", cast(draw < h, Dtype::f32)}};
+                return Outputs{{"y", h}, {"sample", cast(draw < h, Dtype::f32)}};
               },
-          .error =
-              [=](const Outputs& out, const auto& in, Backend& backend) {
-                const Array w = host(in, "w"), x = host(in, "x"), b = host(in, "b");
-                const auto expected = [&](std::int64_t p) {
-                  return 1 / (1 + std::exp(-(dot(w, p / batch, x, p % batch) + element(b, p / batch))));
-                };
-                const Array h = out.at("h").array(), sample = out.at("sample").array();
-                double ones = 0, mean = 0;
-                for (std::int64_t i = 0; i < h.size(); ++i) {
-                  ones += element(sample, i);
-                  mean += element(h, i);
-                }
-                // A sample that is not one of h: six deviations of a sum of coins.
-                const double allowed = 3 * std::sqrt(static_cast<double>(h.size()));
-                if (std::abs(ones - mean) > allowed) return HUGE_VAL;
-                return sampled_error(out.at("h"), backend, expected);
-              },
+          .expected = [=](const Values& in) -> Element {
+            return [=, w = in.at("w"), x = in.at("x"), b = in.at("b")](std::int64_t p) {
+              return 1 / (1 + std::exp(-(dot(w, p / batch, x, p % batch) + element(b, p / batch))));
+            };
+          },
+          .holds = [](const Outputs& out) { return is_sample(out.at("sample").array(), out.at("y").array()); },
           .bound = kFloatBound,
           .also_on_cpu = true};
 }
 
+ArrayWork::Element constant(double value) {
+  return [=](std::int64_t) { return value; };
+}
+
 ArrayWork fill(std::int64_t size) {
-  return {
-      .name = "ones",
-      .elements = size,
-      .bytes = 4 * static_cast<double>(size),
-      .body =
-          [size](const Inputs&) {
-            return Outputs{{"x", ones({size})}};
-          },
-      .error = [](const Outputs& out, const auto&,
-                  Backend& backend) { return sampled_error(out.at("x"), backend, [](std::int64_t) { return 1.0; }); }};
+  return {.name = "ones",
+          .elements = size,
+          .bytes = 4 * static_cast<double>(size),
+          .body =
+              [size](const Inputs&) {
+                return Outputs{{"y", ones({size})}};
+              },
+          .expected = [](const Values&) { return constant(1); }};
 }
 
 /// In place: the runs make the numbers overflow, which costs no time; the checked run begins with ones.
@@ -151,30 +130,24 @@ ArrayWork in_place(const std::string& name, std::int64_t size, const std::functi
                 x.set(formula(x));
                 return Outputs{};
               },
-          .error = [x, expected](
-                       const Outputs&, const auto&,
-                       Backend& backend) { return sampled_error(x, backend, [&](std::int64_t) { return expected; }); },
+          .expected = [=](const Values&) { return constant(expected); },
           .also_on_cpu = size <= 10'000'000};
 }
 
-Array column_mean_and_variance(const Array& x) {
+/// Of each column.
+struct Moments {
+  std::vector<double> mean, variance;
+};
+Moments moments_of(const Array& x) {
   const std::int64_t rows = x.shape()[0], columns = x.shape()[1];
-  Array result(Dtype::f64, {2, columns});
-  const auto sums = result.data<double>();
-  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-  const auto values = x.data<float>();
-  const auto value = [&](std::int64_t row, std::int64_t column) {
-    return static_cast<double>(values[at(row * columns + column)]);
-  };
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t column = 0; column < columns; ++column)
-      sums[at(column)] += value(row, column) / static_cast<double>(rows);
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t column = 0; column < columns; ++column) {
-      const double off = value(row, column) - sums[at(column)];
-      sums[at(columns + column)] += off * off / static_cast<double>(rows);
-    }
-  return result;
+  const auto at = [&](std::int64_t i) { return static_cast<std::size_t>(i % columns); };
+  const double share = 1 / static_cast<double>(rows);
+  Moments moments{std::vector<double>(static_cast<std::size_t>(columns)),
+                  std::vector<double>(static_cast<std::size_t>(columns))};
+  for (std::int64_t i = 0; i < rows * columns; ++i) moments.mean[at(i)] += element(x, i) * share;
+  for (std::int64_t i = 0; i < rows * columns; ++i)
+    moments.variance[at(i)] += std::pow(element(x, i) - moments.mean[at(i)], 2) * share;
+  return moments;
 }
 
 /// nervanagpu's showpieces, one kernel each, over axis 0 of half-precision rows.
@@ -192,21 +165,38 @@ ArrayWork statistics(std::int64_t rows, std::int64_t columns, bool normalizes) {
                 if (!normalizes) return Outputs{{"y", mean(square(x - mean(x, {0})), {0})}};
                 return Outputs{{"y", (x - mean(x, {0})) * rsqrt(variance(x, {0}) + kEpsilon)}};
               },
-          .error =
-              [=](const Outputs& out, const auto& in, Backend& backend) {
-                const Array x = host(in, "x"), sums = column_mean_and_variance(x);
-                return sampled_error(out.at("y"), backend, [&](std::int64_t p) {
-                  const auto column = static_cast<std::size_t>(p % columns);
-                  const double mean = sums.data<double>()[column];
-                  const double variance = sums.data<double>()[column + static_cast<std::size_t>(columns)];
-                  return normalizes ? (element(x, p) - mean) / std::sqrt(variance + kEpsilon) : variance;
-                });
-              },
+          .expected = [=](const Values& in) -> Element {
+            return [=, x = in.at("x"), moments = moments_of(in.at("x"))](std::int64_t p) {
+              const auto column = static_cast<std::size_t>(p % columns);
+              const double variance = moments.variance[column];
+              return normalizes ? (element(x, p) - moments.mean[column]) / std::sqrt(variance + kEpsilon) : variance;
+            };
+          },
           .bound = kHalfBound,
           .also_on_cpu = true};
 }
 
 }  // namespace
+
+// Only sampled elements leave the backend.
+double ArrayWork::error(const Outputs& outputs, const std::map<std::string, Tensor>& given, Backend& backend) const {
+  if (!holds(outputs)) return HUGE_VAL;
+  Values values;
+  for (const auto& [name, value] : given) values[name] = value.array().to(Dtype::f32);
+  const Element reference = expected(values);
+  const Tensor result = state.empty() ? outputs.at("y") : Tensor(state[0]);
+  const std::vector<std::int64_t> positions = sampled_positions(result.shape().size(), kSamples);
+  const std::vector<std::int32_t> indices(positions.begin(), positions.end());
+  const Tensor at = Array::from<std::int32_t>(indices, {static_cast<std::int64_t>(indices.size())});
+  const Array found = evaluate(take(reshape(result, {-1}), at), backend).array().to(Dtype::f32);
+  Deviation deviation;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const double value = element(found, static_cast<std::int64_t>(i));
+    deviation.is_finite = deviation.is_finite && std::isfinite(value);
+    deviation.add(value, reference(positions[i]));
+  }
+  return deviation.error();
+}
 
 std::vector<ArrayWork> array_work(std::int64_t largest) {
   std::vector<ArrayWork> all;

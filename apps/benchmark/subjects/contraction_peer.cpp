@@ -35,14 +35,6 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-Timing timing_of(const nlohmann::json& figures) {
-  return {.mean = figures.at("mean"),
-          .median = figures.at("median"),
-          .min = figures.at("min"),
-          .max = figures.at("max"),
-          .runs = figures.at("runs")};
-}
-
 }  // namespace
 
 ContractionPeer::ContractionPeer(const PeerOptions& options, bool on_cpu) : reason_("not asked for") {
@@ -54,10 +46,10 @@ ContractionPeer::ContractionPeer(const PeerOptions& options, bool on_cpu) : reas
   process_->wait_until_ready();
 }
 
-PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& precision,
-                                 const std::vector<Operand>& operands, const std::vector<std::int64_t>& positions,
-                                 const std::vector<ExactSum>& expected, int runs) {
-  if (!works()) return {.left_out = program()};
+nlohmann::json ContractionPeer::time(nlohmann::json request, const PrecisionTraits& precision,
+                                     const std::vector<Operand>& operands, const std::vector<std::int64_t>& positions,
+                                     const std::vector<ExactSum>& expected, int runs) {
+  if (!works()) return {{"left_out", program()}};
   request.update({{"precision", precision.name}, {"positions", positions}, {"runs", runs}});
   static constexpr const char* kNames[] = {"a", "b", "c"};
   const TemporaryFile files[] = {TemporaryFile("a"), TemporaryFile("b"), TemporaryFile("c")};
@@ -69,7 +61,7 @@ PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& 
                           {"transposed", operands[i].transposed}};
   }
   const nlohmann::json answer = process_->ask(request);
-  if (answer.contains("error")) return {.left_out = answer["error"]};
+  if (answer.contains("error")) return {{"left_out", answer["error"]}};
   Deviation deviation;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto& value = answer.at("values").at(i);
@@ -77,24 +69,17 @@ PeerTiming ContractionPeer::time(nlohmann::json request, const PrecisionTraits& 
     deviation.is_finite = deviation.is_finite && std::isfinite(found);
     deviation.add(found, expected[i], precision.rounding);
   }
-  return {.time = timing_of(answer.at("ms")), .error = deviation.error()};
+  return {{"ms", answer.at("ms")}, {"error", deviation.error()}};
 }
 
-PeerTiming ContractionPeer::time_random(nlohmann::json request, const PrecisionTraits& precision, const Tensor& node,
-                                        int runs) {
-  if (!works()) return {.left_out = program()};
+nlohmann::json ContractionPeer::time_random(nlohmann::json request, const PrecisionTraits& precision,
+                                            const Tensor& node, int runs) {
+  if (!works()) return {{"left_out", program()}};
   request.update({{"precision", precision.name}, {"positions", nlohmann::json::array()}, {"runs", runs}});
   for (std::size_t i = 0; i < 2; ++i) request[i == 0 ? "a" : "b"] = {{"shape", node.inputs()[i].shape().sizes()}};
   const nlohmann::json answer = process_->ask(request);
-  if (answer.contains("error")) return {.left_out = answer["error"]};
-  return {.time = timing_of(answer.at("ms"))};
-}
-
-std::string peer_header() { return fmt::format("{:>9} {:>6} {:>9}", "peer us", "ratio", "its error"); }
-
-std::string peer_cells(const PeerTiming& peer, double own_ms) {
-  if (peer.time.runs == 0) return fmt::format("{:>9} {:>6} {:>9}", "-", "-", "-");
-  return fmt::format("{:>9.2f} {:>5.2f}x {:>9.1e}", 1e3 * peer.time.median, peer.time.median / own_ms, peer.error);
+  if (answer.contains("error")) return {{"left_out", answer["error"]}};
+  return {{"ms", answer.at("ms")}};
 }
 
 }  // namespace nixie::benchmark

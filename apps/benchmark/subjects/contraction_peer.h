@@ -3,7 +3,6 @@
 
 #include "nixie/apps/benchmark/checks/precision.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
-#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/core/graph/tensor.h"
 
 namespace nixie::benchmark {
@@ -14,13 +13,6 @@ struct PeerOptions {
   std::string python = "python3";
   double seconds = 120;
   std::optional<bool> wanted = {};  ///< empty: on a GPU only
-};
-
-/// A peer's figure for one row.
-struct PeerTiming {
-  Timing time = {};           ///< no runs if there is none
-  double error = 0;           ///< max|diff| / mean|ref| of its own result
-  std::string left_out = {};  ///< why there is none
 };
 
 class ContractionPeer {
@@ -37,19 +29,16 @@ class ContractionPeer {
   /// The peer's name and version, or why there is none.
   std::string program() const { return process_ ? process_->program() : reason_; }
   /// Times the product or convolution of `request` (apps/peers/torch_contractions.py); `expected` are the
-  /// result's elements at `positions` in double.
-  PeerTiming time(nlohmann::json request, const PrecisionTraits& precision, const std::vector<Operand>& operands,
-                  const std::vector<std::int64_t>& positions, const std::vector<ExactSum>& expected, int runs);
+  /// result's elements at `positions` in double. Gives {"ms": Timing, "error": max|diff| / mean|ref| of its own
+  /// result}, or {"left_out": why}.
+  nlohmann::json time(nlohmann::json request, const PrecisionTraits& precision, const std::vector<Operand>& operands,
+                      const std::vector<std::int64_t>& positions, const std::vector<ExactSum>& expected, int runs);
   /// The same on the peer's own random operands, unchecked: no operands are written to files.
-  PeerTiming time_random(nlohmann::json request, const PrecisionTraits& precision, const Tensor& node, int runs);
+  nlohmann::json time_random(nlohmann::json request, const PrecisionTraits& precision, const Tensor& node, int runs);
 
  private:
   std::unique_ptr<PeerProcess> process_;
   std::string reason_;
 };
-
-/// A row's cells: the peer's median in microseconds, its time over nixie's, and its error.
-std::string peer_cells(const PeerTiming& peer, double own_ms);
-std::string peer_header();
 
 }  // namespace nixie::benchmark

@@ -61,19 +61,15 @@ double LayerWork::bytes() const {
          static_cast<double>(a_.stored.size() + b_.stored.size() + node_.shape().size());
 }
 
+const char* role_name(ConvRole role) {
+  return role == ConvRole::output ? "output" : role == ConvRole::input_grad ? "input_grad" : "filter_grad";
+}
+
 nlohmann::json contraction_request(const Tensor& node) {
   const auto* conv = std::get_if<Conv>(&node.node().op);
   if (!conv) return {{"op", "matmul"}};
-  const char* role = conv->role == ConvRole::output       ? "output"
-                     : conv->role == ConvRole::input_grad ? "input_grad"
-                                                          : "filter_grad";
-  return {{"op", "conv"},
-          {"role", role},
-          {"stride", conv->stride},
-          {"pad", conv->pad},
-          {"groups", conv->groups},
-          {"dilation", conv->dilation},
-          {"shape", node.shape().sizes()}};
+  return {{"op", "conv"},           {"role", role_name(conv->role)}, {"stride", conv->stride},       {"pad", conv->pad},
+          {"groups", conv->groups}, {"dilation", conv->dilation},    {"shape", node.shape().sizes()}};
 }
 
 }  // namespace nixie::benchmark

@@ -54,6 +54,9 @@ class LayerWork {
   Step step_;
 };
 
+/// `output`, `input_grad` or `filter_grad`.
+const char* role_name(ConvRole role);
+
 /// The request to the peer (apps/peers/torch_contractions.py).
 nlohmann::json contraction_request(const Tensor& node);
 

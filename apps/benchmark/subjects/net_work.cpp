@@ -98,6 +98,7 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
           backend,
           [this](const Inputs& in) {
             const Passes passes = passes_of(model_, images_of(in), in["gradient"]);
+            if (gradients_.empty()) make_gradients();
             for (std::size_t i = 0; i < gradients_.size(); ++i)
               gradients_[i].set(cast(passes.gradients[i].value, precision_.data));
             return Outputs{{"output", cast(passes.output, precision_.data)}};
@@ -108,8 +109,6 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
       train_dynamic_(
           backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy, fusion) {
   if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
-  for (const Variable& parameter : model_.parameters().trainable())
-    gradients_.emplace_back("d." + parameter.name(), Array(precision.data, parameter.shape()), false);
   const Tensor pixels = noise(with_batch(net.sample, batch), "images"),
                images = net.bytes ? cast(pixels * 256, Dtype::u8) : cast(pixels, precision.data);
   const Tensor gradient =
@@ -119,6 +118,11 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
   const std::vector<Tensor> stored = evaluate({images, gradient, labels}, backend);
   data_ = {{"images", stored[0]}, {"gradient", stored[1]}};
   labelled_ = {{"images", stored[0]}, {"labels", stored[2]}};
+}
+
+void NetWork::make_gradients() {
+  for (const Variable& parameter : model_.parameters().trainable())
+    gradients_.emplace_back("d." + parameter.name(), Array(precision_.data, parameter.shape()), false);
 }
 
 std::unique_ptr<NetWork> NetWork::in(const PrecisionTraits& precision, Fusion fusion) const {

@@ -65,6 +65,7 @@ class NetWork {
   std::int64_t train_bytes();
 
  private:
+  void make_gradients();
   /// The net's input.
   Tensor images_of(const Inputs& in) const;
   Outputs outputs_of(const Passes& passes) const;
@@ -81,7 +82,7 @@ class NetWork {
   Model model_;
   Optimizer optimizer_;
   std::optional<Optimizer> dynamic_;
-  std::vector<Variable> gradients_;  // of the parameters, in their order
+  std::vector<Variable> gradients_;  // of the parameters, in their order; none before the first `total`
   Outputs last_;
   Step fprop_, total_, train_, train_dynamic_;
   std::map<std::string, Tensor> data_, labelled_;  // inputs of total, and of train

@@ -143,21 +143,22 @@ std::string page(const std::vector<Run>& runs, const std::vector<std::string>& d
                  {"Training loss", &RunCurves::train_loss, Chart::Scale::wide},
                  {"Learning rate", &RunCurves::rate, Chart::Scale::plain},
                  {"Images per second", &RunCurves::images_per_second, Chart::Scale::from_zero}};
-  std::string charts, list;
+  std::string list;
+  std::vector<Chart> charts;
   for (const auto& [title, curve, scale] : kCharts) {
-    Chart chart{.title = title, .scale = scale};
+    Chart& chart = charts.emplace_back(Chart{.title = title, .scale = scale});
     for (const Run& run : runs) chart.series.push_back({run.name, run.curves.*curve});
-    charts += chart_html(chart);
   }
   for (const std::string& metric : metric_names(runs)) {
-    Chart chart{.title = "Test " + metric, .scale = Chart::Scale::plain};
+    Chart& chart = charts.emplace_back(Chart{.title = "Test " + metric});
     for (const Run& run : runs) chart.series.push_back({run.name, metric_curve(run, metric)});
-    charts += chart_html(chart);
   }
+  const double of_first = runs[0].curves.steps_per_epoch;
+  const bool have_same_epochs =
+      std::ranges::all_of(runs, [&](const Run& run) { return run.curves.steps_per_epoch == of_first; });
   for (const std::string& line : differences) list += html_text(line) + "\n";
-  return html_page(
-      fmt::format("{} runs", runs.size()),
-      fmt::format("<div class=\"charts\">\n{}</div>\n<h2>Differences</h2>\n<pre>{}</pre>\n", charts, list));
+  return html_page(fmt::format("{} runs", runs.size()), charts_html(charts, have_same_epochs ? of_first : 0) +
+                                                            section("Differences", "<pre>" + list + "</pre>\n"));
 }
 
 }  // namespace

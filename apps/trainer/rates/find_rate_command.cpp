@@ -8,7 +8,7 @@
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/chart.h"
-#include "nixie/apps/trainer/report/style.h"
+#include "nixie/apps/trainer/report/page.h"
 
 namespace nixie {
 namespace {
@@ -33,12 +33,9 @@ std::string page(const TrainConfig& config, const RateCurve& curve, const std::s
     chart.series[0].points.emplace_back(step.rate, step.smooth);
     chart.series[1].points.emplace_back(step.rate, step.loss);
   }
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Learning rates</title>\n"
-      "<style>{}</style>\n</head>\n<body>\n<h1>Learning rates</h1>\n<p>{}</p>\n<div class=\"charts\">\n{}</div>\n"
-      "<h2>Configuration</h2>\n<pre>{}</pre>\n</body>\n</html>\n",
-      kPageStyle, html_text(advice), chart_html(chart), html_text(config_text(config)));
+  return html_page("Learning rates",
+                   fmt::format("<p>{}</p>\n<div class=\"charts\">\n{}</div>\n", html_text(advice), chart_html(chart)) +
+                       section("Configuration", preformatted(config_text(config))));
 }
 
 }  // namespace

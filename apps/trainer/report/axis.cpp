@@ -8,6 +8,7 @@ namespace nixie {
 namespace {
 
 constexpr double kTolerance = 1e-9;  // of a step: a mark at the end of the axis is one
+constexpr double kFewPowers = 2;     // of ten, between which 2 and 5 are marked as well
 
 /// One of 1, 2 or 5 times a power of ten, so that about five of them make `span`.
 double nice_step(double span) {
@@ -22,8 +23,12 @@ double nice_step(double span) {
 Axis::Axis(double low, double high, double from, double to, bool is_log) : from_(from), to_(to), is_log_(is_log) {
   if (is_log_) {
     low_ = std::log10(low), high_ = std::log10(high);
-    for (double mark = std::ceil(low_ - kTolerance); mark <= high_ + kTolerance; ++mark)
-      marks_.push_back(std::pow(10, mark));
+    for (double power = std::floor(low_); power <= high_ + kTolerance; ++power)
+      for (const double factor : {1.0, 2.0, 5.0}) {
+        const double place = power + std::log10(factor);
+        if (place < low_ - kTolerance || place > high_ + kTolerance) continue;
+        if (factor == 1 || high_ - low_ < kFewPowers) marks_.push_back(factor * std::pow(10, power));
+      }
     return;
   }
   if (!(high > low)) {

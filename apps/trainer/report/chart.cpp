@@ -1,4 +1,4 @@
-// Chart: lines thinned out, marks, a legend.
+// Chart: lines thinned out, marks, points with names, a legend.
 #include "nixie/apps/trainer/report/chart.h"
 
 #include <fmt/format.h>
@@ -6,29 +6,29 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/report/axis.h"
+#include "nixie/apps/trainer/report/page.h"
 
 namespace nixie {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr double kWidth = 440, kHeight = 240, kLeft = 58, kRight = 12, kTop = 12, kBottom = 40;
-constexpr std::size_t kMostPoints = 400;
+constexpr double kWidth = 440, kHeight = 250, kLeft = 58, kRight = 12, kTop = 12, kBottom = 50;
+constexpr std::size_t kMostPoints = 400, kMostNamed = 24;
+constexpr double kNearOne = 0.9;  // shares above this differ in what is missing to 1
 
 std::string number_text(double value) {
   const double size = std::abs(value);
   if (size < 1e-12) return "0";
   if (size >= 1e6) return fmt::format("{:g}M", value / 1e6);
   if (size >= 1e4) return fmt::format("{:g}k", value / 1e3);
-  return fmt::format("{:.4g}", value);
+  return fmt::format("{:.5g}", value);
 }
 
-/// The middle of a text at `middle`, moved so that the drawing's right edge cuts nothing off.
-double inside(double middle, const std::string& text) {
-  constexpr double kWidest = 8;  // of a digit, in the larger letters of a phone
-  return std::min(middle, kWidth - kWidest / 2 * static_cast<double>(text.size()));
+/// Four digits, and all of those before the point.
+std::string value_text(double value) {
+  return std::abs(value) < 1e4 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
 Points thinned(const Points& points) {
@@ -47,76 +47,126 @@ Points thinned(const Points& points) {
   return result;
 }
 
-std::string drawn(const std::vector<Points>& lines, const Axis& x, const Axis& y) {
-  std::string svg;
-  for (const double mark : y.marks())
-    svg += fmt::format(
-        "<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/><text x=\"{:.1f}\" y=\"{:.1f}\" class=\"end\">{}</text>\n",
-        kLeft, y(mark), kWidth - kRight, kLeft - 6, y(mark) + 4, number_text(mark));
-  for (const double mark : x.marks())
-    if (x(mark) <= kWidth - kRight + 1)
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"middle\">{}</text>\n",
-                         inside(x(mark), number_text(mark)), kHeight - kBottom + 16, number_text(mark));
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].empty()) continue;
-    std::string path;
-    for (const auto& [px, py] : lines[i])
-      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(px), y(py));
-    svg += fmt::format(
-        "<path class=\"line line-{}\" d=\"{}\"/><circle class=\"dot line-{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n",
-        i, path, i, x(lines[i].back().first), y(lines[i].back().second));
+/// The axis of the values: linear, logarithmic, or logarithmic in 1 - value.
+class Heights {
+ public:
+  Heights(const std::vector<Points>& lines, Chart::Scale scale) {
+    double low = HUGE_VAL, high = -HUGE_VAL, least_missing = HUGE_VAL;
+    for (const Points& line : lines)
+      for (const auto& [x, y] : line) {
+        low = std::min(low, y), high = std::max(high, y);
+        if (y < 1) least_missing = std::min(least_missing, 1 - y);
+      }
+    if (scale == Chart::Scale::from_zero) low = std::min(low, 0.0);
+    if (scale == Chart::Scale::share) high = std::min(high, 1.0);
+    is_missing_ = scale == Chart::Scale::share && high > kNearOne && low < high;
+    if (is_missing_) {
+      least_ = high < 1 ? least_missing : least_missing / 2;  // where all of it is right: above all others
+      axis_ = Axis(least_, std::max(1 - low, 2 * least_), kTop, kHeight - kBottom, true);
+    } else {
+      axis_ = Axis(low, high, kHeight - kBottom, kTop, scale == Chart::Scale::wide && low > 0 && high / low > 100);
+    }
   }
+  double operator()(double value) const { return axis_(is_missing_ ? std::max(1 - value, least_) : value); }
+  /// The values that are marked, and their places.
+  std::vector<std::pair<double, double>> marks() const {
+    std::vector<std::pair<double, double>> marks;
+    for (const double mark : axis_.marks()) marks.emplace_back(is_missing_ ? 1 - mark : mark, axis_(mark));
+    return marks;
+  }
+  bool is_missing() const { return is_missing_; }
+
+ private:
+  bool is_missing_ = false;
+  double least_ = 0;
+  Axis axis_{0, 1, 0, 1};
+};
+
+/// A mark below the drawing, moved so that the right edge cuts nothing off.
+std::string mark_below(double x, double y, double value) {
+  constexpr double kWidest = 8;  // of a digit, in the larger letters of a phone
+  const std::string text = number_text(value);
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"middle\">{}</text>\n",
+                     std::min(x, kWidth - kWidest / 2 * static_cast<double>(text.size())), y, text);
+}
+
+std::string marks_below(const Chart& chart, const Axis& x, double high_x) {
+  constexpr double kFirst = kHeight - kBottom + 22, kSecond = kHeight - kBottom + 41;
+  std::string svg;
+  for (const double mark : x.marks())
+    if (x(mark) <= kWidth - kRight + 1) svg += mark_below(x(mark), kFirst, mark);
+  if (chart.steps_per_epoch <= 0)
+    return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"middle\">{}</text>\n",
+                             (kLeft + kWidth - kRight) / 2, kSecond, html_text(chart.x_label));
+  const Axis epochs(0, high_x / chart.steps_per_epoch, 0, 1);
+  for (const double epoch : epochs.marks())
+    if (epoch > 0 && x(epoch * chart.steps_per_epoch) <= kWidth - kRight + 1)
+      svg += mark_below(x(epoch * chart.steps_per_epoch), kSecond, epoch);
+  for (const auto& [name, y] : {std::pair{"step", kFirst}, {"epoch", kSecond}})
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"name\">{}</text>\n", kLeft - 8, y, name);
   return svg;
+}
+
+/// `training: 0.25 at step 100, epoch 1.6`
+std::string point_name(const Chart& chart, const std::string& series, double x, double y) {
+  const std::string epoch =
+      chart.steps_per_epoch > 0 ? fmt::format(", epoch {:.3g}", x / chart.steps_per_epoch) : std::string();
+  return html_text(fmt::format("{}: {} at {} {:.6g}{}", series, value_text(y), chart.x_label, x, epoch));
+}
+
+std::string line_svg(const Chart& chart, std::size_t i, const Points& points, const Axis& x, const Heights& y) {
+  if (points.empty()) return {};
+  std::string path, spots;
+  for (const auto& [px, py] : points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(px), y(py));
+  const std::size_t named = std::min(points.size(), kMostNamed);
+  for (std::size_t k = 1; k <= named; ++k) {
+    const auto& [px, py] = points[k * points.size() / named - 1];
+    spots += fmt::format("<circle cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"{}\"><title>{}</title></circle>\n", x(px), y(py),
+                         k == named ? 3 : 5, point_name(chart, chart.series[i].name, px, py));
+  }
+  return fmt::format("<g class=\"line-{0}\"><path class=\"line line-{0}\" d=\"{1}\"/>\n{2}</g>\n", i, path, spots);
 }
 
 }  // namespace
 
-std::string html_text(const std::string& text) {
-  std::string result;
-  for (const char letter : printable(text)) switch (letter) {
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '&':
-        result += "&amp;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += letter;
-    }
-  return result;
-}
-
 std::string chart_html(const Chart& chart) {
   std::vector<Points> lines;
-  std::string legend;
-  double low_x = chart.has_log_x ? HUGE_VAL : 0, high_x = -HUGE_VAL, low_y = HUGE_VAL, high_y = -HUGE_VAL;
+  std::string legend, last;
+  double low_x = chart.has_log_x ? HUGE_VAL : 0, high_x = -HUGE_VAL;
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
+    const std::string name = html_text(chart.series[i].name);
     lines.push_back(thinned(chart.series[i].points));
-    for (const auto& [x, y] : lines.back()) {
-      low_x = std::min(low_x, x), high_x = std::max(high_x, x);
-      low_y = std::min(low_y, y), high_y = std::max(high_y, y);
-    }
     if (lines.back().empty()) continue;
-    legend += fmt::format("<span class=\"key\"><i class=\"line-{}\"></i>{} <b>{:.4g}</b></span>\n", i,
-                          html_text(chart.series[i].name), lines.back().back().second);
+    for (const auto& [x, y] : lines.back()) low_x = std::min(low_x, x), high_x = std::max(high_x, x);
+    const std::string value = value_text(lines.back().back().second);
+    legend += fmt::format("<span class=\"key\"><i class=\"line-{}\"></i>{} <b>{}</b></span>\n", i, name, value);
+    last += fmt::format("{}{} {}", last.empty() ? "" : ", ", name, value);
   }
   if (low_x > high_x) return {};
-  using Scale = Chart::Scale;
-  if (chart.scale == Scale::from_zero) low_y = std::min(low_y, 0.0);
-  if (chart.scale == Scale::share) high_y = std::min(high_y, 1.0);
   const Axis x(low_x, high_x, kLeft, kWidth - kRight, chart.has_log_x);
-  const Axis y(low_y, high_y, kHeight - kBottom, kTop, chart.scale == Scale::wide && low_y > 0 && high_y / low_y > 100);
+  const Heights y(lines, chart.scale);
+  std::string drawn;
+  for (const auto& [value, place] : y.marks())
+    drawn += fmt::format(
+        "<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/><text x=\"{:.1f}\" y=\"{:.1f}\" class=\"end\">{}</text>\n",
+        kLeft, place, kWidth - kRight, kLeft - 6, place + 4, number_text(value));
+  drawn += marks_below(chart, x, high_x);
+  for (std::size_t i = 0; i < lines.size(); ++i) drawn += line_svg(chart, i, lines[i], x, y);
   return fmt::format(
-      "<figure><figcaption>{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}"
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"middle\">{}</text>\n</svg>\n<div>{}</div></figure>\n",
-      html_text(chart.title), kWidth, kHeight, html_text(chart.title), drawn(lines, x, y),
-      (kLeft + kWidth - kRight) / 2, kHeight - 6, html_text(chart.x_label), legend);
+      "<figure><figcaption>{}{}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}: at the end "
+      "{}\">\n"
+      "{}</svg>\n<div>{}</div></figure>\n",
+      html_text(chart.title), y.is_missing() ? "<small> (the error is logarithmic)</small>" : "", kWidth, kHeight,
+      html_text(chart.title), last, drawn, legend);
+}
+
+std::string charts_html(std::vector<Chart> charts, double steps_per_epoch) {
+  std::string text;
+  for (Chart& chart : charts) {
+    chart.steps_per_epoch = steps_per_epoch;
+    text += chart_html(chart);
+  }
+  return "<div class=\"charts\">\n" + text + "</div>\n";
 }
 
 }  // namespace nixie

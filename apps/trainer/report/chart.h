@@ -17,17 +17,18 @@ struct Chart {
   enum class Scale {
     plain,
     wide,   ///< logarithmic where the values span more than two powers of ten
-    share,  ///< 1 at most
+    share,  ///< 1 at most; where it comes near 1, the error 1 - y is logarithmic
     from_zero
   } scale = Scale::plain;
-  bool has_log_x = false;  ///< all x are above 0
+  bool has_log_x = false;      ///< all x are above 0
+  double steps_per_epoch = 0;  ///< above 0: x are steps, and epochs are marked below them
 };
 
-/// A <figure>: title, lines, marks, and a legend with the last values. Values that span more than two powers of ten
-/// have a logarithmic axis; a line has at most 400 points, means of neighbours. Line i has the class `line-i`.
+/// A <figure>: title, lines, marks, and a legend with the last values; nothing where there is no point. A line has at
+/// most 400 points, means of neighbours, and two dozen of them say under the pointer what they are. Line i has the
+/// class `line-i`.
 std::string chart_html(const Chart& chart);
-
-/// The text with what HTML would read as its own replaced.
-std::string html_text(const std::string& text);
+/// Charts over steps beside each other.
+std::string charts_html(std::vector<Chart> charts, double steps_per_epoch);
 
 }  // namespace nixie

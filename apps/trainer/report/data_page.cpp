@@ -7,7 +7,6 @@
 #include <map>
 #include <vector>
 
-#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
 
@@ -39,12 +38,11 @@ std::string image(const Dataset& data, std::int64_t index, const AugmentKey& key
     data.load_target(index, key, {mask.bytes(), static_cast<std::size_t>(mask.size_bytes())});
     picture = overlaid(picture, mask.data<std::int32_t>(), form.shape);
   }
-  return fmt::format("<img src=\"{}\" alt=\"{}\" title=\"{}\">", data_uri(picture), title, title);
+  return image_html(picture, title);
 }
 
-std::string figure(const std::string& caption, const std::string& more, const std::string& images) {
-  return fmt::format("<figure><figcaption>{} <span class=\"soft\">{}</span></figcaption>{}</figure>\n",
-                     html_text(caption), html_text(more), images);
+std::string title_of(const std::string& name, const std::string& more) {
+  return fmt::format("{} <span class=\"soft\">{}</span>", html_text(name), html_text(more));
 }
 
 /// The first samples of each class, and how many there are; of labels that are not known, among the first samples.
@@ -67,32 +65,34 @@ std::map<std::int32_t, OfClass> classes_of(const Dataset& data) {
   return classes;
 }
 
+std::string in_a_row(const std::string& images) { return "<div class=\"examples\">" + images + "</div>"; }
+
 std::string samples(const Dataset& data) {
-  std::string text;
+  std::vector<Captioned> figures;
   if (!data.target().is_class()) {
     for (std::int64_t i = 0; i < std::min<std::int64_t>(data.size(), kWithoutClass); ++i)
-      text += figure(target_text(data, i), fmt::format("sample {}", i), image(data, i, {}, "sample"));
-    return "<div class=\"examples\">\n" + text + "</div>\n";
+      figures.push_back({title_of(target_text(data, i), fmt::format("sample {}", i)), image(data, i, {}, "sample")});
+    return strip_html("examples", figures);
   }
   const auto classes = classes_of(data);
-  std::size_t shown = 0;
   for (const auto& [label, of_class] : classes) {
-    if (shown++ == kMostClasses) break;
+    if (figures.size() == kMostClasses) break;
     std::string images;
     for (const std::int64_t index : of_class.first) images += image(data, index, {}, fmt::format("sample {}", index));
-    text += figure(data.class_names().at(static_cast<std::size_t>(label)), fmt::format("{} samples", of_class.count),
-                   "<div class=\"examples\">" + images + "</div>");
+    figures.push_back(
+        {title_of(data.class_names().at(static_cast<std::size_t>(label)), fmt::format("{} samples", of_class.count)),
+         in_a_row(images)});
   }
   const std::string others = classes.size() > kMostClasses
                                  ? fmt::format("<p>... and {} more classes.</p>\n", classes.size() - kMostClasses)
                                  : "";
-  return "<div class=\"charts\">\n" + text + "</div>\n" + others;
+  return strip_html("charts", figures) + others;
 }
 
 /// Each of some samples as evaluation sees it, then as training does in its first epochs.
 std::string augmented(const DataFacts& facts) {
   const Dataset& data = *facts.data.train;
-  std::string text;
+  std::vector<Captioned> figures;
   const auto count = std::min<std::int64_t>(data.size(), kAugmented);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t index = i * data.size() / count;
@@ -100,10 +100,10 @@ std::string augmented(const DataFacts& facts) {
     for (std::int64_t epoch = 0; epoch < kAugmentations; ++epoch)
       images +=
           image(data, index, {.seed = facts.seed, .epoch = epoch, .training = true}, fmt::format("epoch {}", epoch));
-    text += figure(fmt::format("sample {}", index), "in evaluation, then in eight epochs of training",
-                   "<div class=\"examples\">" + images + "</div>");
+    figures.push_back({title_of(fmt::format("sample {}", index), "in evaluation, then in eight epochs of training"),
+                       in_a_row(images)});
   }
-  return "<div class=\"charts\" style=\"grid-template-columns: 1fr\">\n" + text + "</div>\n";
+  return strip_html("charts one", figures);
 }
 
 }  // namespace
@@ -117,9 +117,9 @@ std::string data_page_html(const DataFacts& facts) {
   return html_page(facts.source,
                    head +
                        "<p>Pixels are those that the net gets, before they are normalised; numbers that are no bytes "
-                       "are stretched from the lowest to the highest.</p>\n<h2>Training samples</h2>\n" +
-                       samples(*train) + "<h2>Augmentation</h2>\n" + augmented(facts) +
-                       (test ? "<h2>Test samples</h2>\n" + samples(*test) : ""));
+                       "are stretched from the lowest to the highest.</p>\n" +
+                       section("Training samples", samples(*train)) + section("Augmentation", augmented(facts)) +
+                       section("Test samples", test ? samples(*test) : ""));
 }
 
 }  // namespace nixie

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/page.h"
 
 namespace nixie {
 
@@ -54,9 +54,11 @@ std::string histogram_html(const Histogram& histogram) {
   const std::string others = histogram.not_finite > 0 ? fmt::format(", {} not finite", histogram.not_finite) : "";
   return fmt::format(
       "<figure><figcaption>{}</figcaption><span class=\"soft\">mean {:.3g}, deviation {:.3g}{}</span>"
-      "<svg viewBox=\"0 0 240 84\" class=\"bars line-0\">{}<text x=\"0\" y=\"82\">{:.3g}</text>"
+      "<svg viewBox=\"0 0 240 84\" class=\"bars line-0\" role=\"img\" aria-label=\"{}\">{}<text "
+      "x=\"0\" y=\"82\">{:.3g}</text>"
       "<text x=\"240\" y=\"82\" class=\"end\">{:.3g}</text></svg></figure>\n",
-      html_text(histogram.name), histogram.mean, histogram.deviation, others, bars, histogram.low, histogram.high);
+      html_text(histogram.name), histogram.mean, histogram.deviation, others, html_text(histogram.name), bars,
+      histogram.low, histogram.high);
 }
 
 }  // namespace nixie

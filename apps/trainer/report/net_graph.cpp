@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/apps/trainer/report/page.h"
 #include "nixie/configs/parse/values.h"
 
 namespace nixie {
@@ -131,7 +131,8 @@ std::string net_graph(const AnyModel& model, const Shape& input) {
   const Tree tree = parse_yaml("model: " + model.layers().text(), "model");
   const Block net = drawing.layers(*tree.find("model"), "");
   return fmt::format(
-      "<div class=\"wide\"><svg class=\"net\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "<div class=\"wide\"><svg class=\"net\" role=\"img\" aria-label=\"the net, whose layers the table lists\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\">{2}</svg></div>\n",
       net.width + 2, net.height + 2, moved(net, 1, 1));
 }

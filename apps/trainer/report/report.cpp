@@ -27,12 +27,6 @@ constexpr std::size_t kMostClasses = 30, kMostPairs = 12, kMostMistakes = 24, kM
 constexpr std::size_t kMostHistograms = 24;
 constexpr std::int64_t kPictureSide = 64, kMostFilters = 64;
 
-std::string section(const char* title, const std::string& content) {
-  return content.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", title, content);
-}
-
-std::string preformatted(const std::string& text) { return text.empty() ? "" : "<pre>" + html_text(text) + "</pre>\n"; }
-
 std::string tile(const char* name, const std::string& value) {
   return value.empty() ? "" : fmt::format("<div>{}<b>{}</b></div>\n", name, html_text(value));
 }
@@ -72,9 +66,7 @@ std::string charts(const RunCurves& curves) {
                              .series = {{"images/s", curves.images_per_second}},
                              .scale = Chart::Scale::from_zero}};
   for (const auto& [name, curve] : curves.metrics) all.push_back({.title = "Test " + name, .series = {{name, curve}}});
-  std::string text;
-  for (const Chart& chart : all) text += chart_html(chart);
-  return "<div class=\"charts\">\n" + text + "</div>\n";
+  return charts_html(all, curves.steps_per_epoch);
 }
 
 using Pairs = std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>;  // label, predicted -> samples
@@ -83,25 +75,27 @@ std::string confusion_table(const Dataset& data, const Pairs& pairs) {
   const auto classes = static_cast<std::int32_t>(data.classes());
   std::vector<std::int64_t> totals(static_cast<std::size_t>(classes));
   for (const auto& [pair, count] : pairs) totals[static_cast<std::size_t>(pair.first)] += count;
-  std::string text = "<div class=\"wide\"><table class=\"confusion\">\n<tr><th></th>";
-  for (std::int32_t c = 0; c < classes; ++c) text += "<th>" + html_text(class_name(data, c)) + "</th>";
-  text += "</tr>\n";
+  std::vector<Cell> names{{}};
+  for (std::int32_t c = 0; c < classes; ++c) names.push_back({html_text(class_name(data, c))});
+  std::vector<std::vector<Cell>> rows;
   for (std::int32_t row = 0; row < classes; ++row) {
-    text += "<tr><th>" + html_text(class_name(data, row)) + "</th>";
+    std::vector<Cell>& cells = rows.emplace_back();
+    cells.push_back({.html = html_text(class_name(data, row)), .is_heading = true});
     for (std::int32_t column = 0; column < classes; ++column) {
       const auto found = pairs.find({row, column});
       if (found == pairs.end()) {
-        text += "<td></td>";
+        cells.emplace_back();
         continue;
       }
       const double share =
           static_cast<double>(found->second) / static_cast<double>(totals[static_cast<std::size_t>(row)]);
-      text += fmt::format("<td class=\"{}\" style=\"--share:{:.2f}\">{}</td>", row == column ? "right" : "wrong",
-                          0.15 + 0.65 * share, found->second);
+      cells.push_back(
+          {std::to_string(found->second), fmt::format("class=\"{}\" style=\"--share:{:.2f}\"",
+                                                      row == column ? "right" : "wrong", 0.15 + 0.65 * share)});
     }
-    text += "</tr>\n";
   }
-  return "<p>Rows are what the samples are, columns what the model says.</p>\n" + text + "</table></div>\n";
+  return "<p>Rows are what the samples are, columns what the model says.</p>\n" +
+         table_html("confusion", "samples by what they are and what the model says", names, rows);
 }
 
 std::string confusion(const ReportFacts& facts) {
@@ -117,15 +111,14 @@ std::string confusion(const ReportFacts& facts) {
     if (pair.first != pair.second) most.push_back({-count, pair});
   std::sort(most.begin(), most.end());
   most.resize(std::min(most.size(), kMostPairs));
-  std::string rows;
+  std::vector<std::vector<Cell>> rows;
   for (const auto& [count, pair] : most)
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td></tr>\n",
-                        html_text(class_name(facts.test, pair.first)), html_text(class_name(facts.test, pair.second)),
-                        -count);
+    rows.push_back({{html_text(class_name(facts.test, pair.first))},
+                    {html_text(class_name(facts.test, pair.second))},
+                    {.html = std::to_string(-count), .is_number = true}});
   return rows.empty() ? ""
-                      : "<div class=\"wide\"><table class=\"pairs\">\n<tr><th>is</th><th>taken for</th>"
-                        "<th class=\"number\">samples</th></tr>\n" +
-                            rows + "</table></div>\n";
+                      : table_html("pairs", "the classes most often confused",
+                                   {{"is"}, {"taken for"}, {.html = "samples", .is_number = true}}, rows);
 }
 
 std::string mistakes(const ReportFacts& facts) {
@@ -137,21 +130,20 @@ std::string mistakes(const ReportFacts& facts) {
   std::sort(wrong.begin(), wrong.end());
   const std::size_t all = wrong.size();
   wrong.resize(std::min(all, kMostMistakes));
-  std::string text;
+  std::vector<Captioned> figures;
   for (const auto& [score, index] : wrong) {
     const Prediction& prediction = predictions[static_cast<std::size_t>(index)];
-    text += fmt::format(
-        "<figure><img src=\"{}\" alt=\"sample {}\"><br><b>{}</b>, taken for <b>{}</b><br>{} <span "
-        "class=\"soft\">{:.2f}</span></figure>\n",
-        data_uri(picture_of(facts.test, index, kPictureSide)), index,
-        html_text(class_name(facts.test, prediction.label)), html_text(class_name(facts.test, prediction.predicted)),
-        html_text(sample_name(facts.test, index)), prediction.score);
+    const std::string is = class_name(facts.test, prediction.label),
+                      taken = class_name(facts.test, prediction.predicted);
+    figures.push_back(
+        {.images = image_html(picture_of(facts.test, index, kPictureSide), fmt::format("sample {}", index), true),
+         .caption =
+             fmt::format("<b>{}</b>, taken for <b>{}</b><br>{} <span class=\"soft\">{:.2f}</span>", html_text(is),
+                         html_text(taken), html_text(sample_name(facts.test, index)), prediction.score)});
   }
-  return text.empty() ? ""
-                      : fmt::format(
-                            "<p>{} of {} test samples are wrong; those the model was surest of:</p>\n<div "
-                            "class=\"pictures\">\n{}</div>\n",
-                            all, predictions.size(), text);
+  return figures.empty() ? ""
+                         : fmt::format("<p>{} of {} test samples are wrong; those the model was surest of:</p>\n{}",
+                                       all, predictions.size(), strip_html("pictures", figures));
 }
 
 /// The first weights that read pixels: filters of 1 or 3 channels, or rows of a matrix over the whole image.
@@ -164,8 +156,9 @@ std::string filters(const ReportFacts& facts) {
     const Shape filter = is_matrix ? Shape{shape[0], image[0], image[1], image[2]} : shape;
     if (filter.rank() != 4 || (filter[1] != 1 && filter[1] != 3) || filter[2] * filter[3] < 2) return {};
     std::string pictures;
+    int output = 0;
     for (const PagePicture& picture : weight_pictures(variable.array().to_vector<float>(), filter, kMostFilters))
-      pictures += fmt::format("<img src=\"{}\" alt=\"\">\n", data_uri(picture));
+      pictures += image_html(picture, fmt::format("output {}", output++), true) + "\n";
     return fmt::format("<p>{} {}: what each output looks for; grey is 0.</p>\n<div class=\"filters\">\n{}</div>\n",
                        html_text(variable.name()), shape, pictures);
   }
@@ -193,17 +186,19 @@ std::string weights(const ReportFacts& facts) {
 
 std::string layers(const ReportFacts& facts) {
   const std::vector<LayerRow> rows = layer_rows(facts.config.model, batch_shape(facts));
-  std::string text;
+  std::vector<std::vector<Cell>> cells;
+  const auto number = [](const std::string& text) { return Cell{.html = text, .is_number = true}; };
   for (std::size_t i = 0; i < std::min(rows.size(), kMostLayers); ++i)
-    text += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
-        "<td class=\"number\">{}</td><td class=\"soft\">{}</td></tr>\n",
-        html_text(rows[i].name), html_text(rows[i].kind), rows[i].shape, rows[i].parameters, rows[i].mflop, rows[i].kib,
-        html_text(rows[i].options));
-  return "<div class=\"wide\"><table class=\"layers\">\n<tr><th>layer</th><th>kind</th><th>output</th>"
-         "<th class=\"number\">parameters</th><th class=\"number\">MFLOP</th><th class=\"number\">KiB</th>"
-         "<th>options</th></tr>\n" +
-         text + "</table></div>\n";
+    cells.push_back({{html_text(rows[i].name)},
+                     {html_text(rows[i].kind)},
+                     {rows[i].shape},
+                     number(rows[i].parameters),
+                     number(rows[i].mflop),
+                     number(rows[i].kib),
+                     {html_text(rows[i].options), "class=\"soft\""}});
+  return table_html(
+      "layers", "the layers",
+      {{"layer"}, {"kind"}, {"output"}, number("parameters"), number("MFLOP"), number("KiB"), {"options"}}, cells);
 }
 
 /// Nothing here turns false when the run is stopped or killed.
@@ -222,7 +217,7 @@ std::string report_html(const ReportFacts& facts) {
       "<p>" + state_text(facts) + "</p>\n" + tiles(facts, curves) + charts(curves) +
       section("Confusion", confusion(facts)) + section("Worst mistakes", mistakes(facts)) +
       section("Worst samples", worst_samples_html(facts)) + section("First layer", filters(facts)) +
-      section("Net", net_graph(facts.config.model, batch_shape(facts))) + section("Layers", layers(facts)) +
+      section("Net", net_graph(facts.config.model, batch_shape(facts)), true) + section("Layers", layers(facts)) +
       section("Time by layer", preformatted(facts.layer_times)) + section("Weights", weights(facts)) +
       section("Gradients of one batch", histograms(facts.gradients)) +
       section("Machine, model and data", preformatted(facts.summary)) +

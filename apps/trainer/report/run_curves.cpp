@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/report/run_curves.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "nixie/apps/trainer/record/csv_file.h"
@@ -33,6 +34,14 @@ std::vector<std::pair<std::string, Curve>> metric_curves(const CsvTable& metrics
   return curves;
 }
 
+/// An epoch ends with an evaluation, mostly: then the steps until a row, divided by its epoch, are as many as they get.
+double steps_per_epoch(const Curve& epochs) {
+  double most = 0;
+  for (const auto& [step, epoch] : epochs)
+    if (epoch >= 1) most = std::max(most, std::ceil(step / epoch));
+  return !epochs.empty() && epochs.back().second > 1 ? most : 0;
+}
+
 }  // namespace
 
 RunCurves read_curves(const Folder& run) {
@@ -44,6 +53,7 @@ RunCurves read_curves(const Folder& run) {
           .rate = curve_of(metrics, "learning_rate", "train"),
           .images_per_second = curve_of(timing, "images_per_second"),
           .seconds = curve_of(timing, "seconds"),
+          .steps_per_epoch = steps_per_epoch(curve_of(metrics, "epoch")),
           .metrics = metric_curves(metrics)};
 }
 

@@ -14,6 +14,7 @@ using Curve = std::vector<std::pair<double, double>>;  ///< step, value
 struct RunCurves {
   Curve train_loss = {}, test_loss = {}, train_accuracy = {}, test_accuracy = {}, rate = {};
   Curve images_per_second = {}, seconds = {};
+  double steps_per_epoch = 0;                               ///< as far as the rows tell; 0: they are all of one epoch
   std::vector<std::pair<std::string, Curve>> metrics = {};  ///< of evaluations, besides loss and accuracy, by name
 };
 

@@ -15,7 +15,8 @@ body { margin: 0 auto; padding: 16px; max-width: 1160px; background: var(--groun
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 22px; margin: 4px 0; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 32px 0 10px; }
-p, .soft { color: var(--soft); margin: 4px 0; }
+details > summary { cursor: pointer; margin: 32px 0 10px; } summary h2 { display: inline; }
+p, .soft, small { color: var(--soft); margin: 4px 0; } small, .soft { font-weight: 400; }
 .tiles, .charts { display: grid; gap: 12px; margin-top: 16px; }
 .tiles { grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); }
 .charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
@@ -25,12 +26,12 @@ p, .soft { color: var(--soft); margin: 4px 0; }
 figcaption { font-weight: 600; }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--soft); font-size: 11px; } @media (max-width: 600px) { svg text { font-size: 14px; } }
- .end { text-anchor: end; } .middle { text-anchor: middle; }
+.end, .name { text-anchor: end; } .middle { text-anchor: middle; }
 .grid { stroke: var(--edge); } .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
 .bars rect { fill: var(--c); } .net { width: auto; max-width: none; }
 .net .box { fill: var(--panel); stroke: var(--edge); } .net .join { fill: none; stroke: var(--edge); }
 .net .small { font-size: 10px; } .histograms { grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); }
-.dot { fill: var(--c); } .key { display: inline-block; margin-right: 16px; }
+circle { fill: transparent; } circle:hover, circle:last-child { fill: var(--c); } .key { display: inline-block; margin-right: 16px; }
 .key i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; background: var(--c); }
 .line-0 { --c: var(--c0); } .line-1 { --c: var(--c1); } .line-2 { --c: var(--c2); } .line-3 { --c: var(--c3); }
 .line-4 { --c: var(--c4); } .line-5 { --c: var(--c5); } .line-6 { --c: var(--c6); } .line-7 { --c: var(--c7); }
@@ -41,6 +42,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .confusion td { text-align: center; min-width: 34px; border: 1px solid var(--ground); }
 .confusion th { font-weight: 500; color: var(--soft); }
 .right { background: rgba(var(--good), var(--share)); } .wrong { background: rgba(var(--bad), var(--share)); }
+.charts.one { grid-template-columns: 1fr; }
 .pictures { display: grid; gap: 12px; grid-template-columns: repeat(auto-fill, minmax(118px, 1fr)); }
 .pictures figure { padding: 8px; font-size: 13px; overflow-wrap: anywhere; }
 .pictures img { width: 100%; }

@@ -3,17 +3,13 @@
 
 #include <algorithm>
 
-#include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
 
 namespace nixie {
 namespace {
 
 constexpr std::int64_t kSide = 96;
-
-std::string image(const PagePicture& picture, const char* what) {
-  return fmt::format("<img src=\"{}\" alt=\"{}\" title=\"{}\">", data_uri(picture), what, what);
-}
 
 /// A sample of several rows and columns can be looked at.
 bool is_picture(const Shape& sample) { return sample.rank() == 3 && sample[1] > 1 && sample[2] > 1; }
@@ -30,14 +26,14 @@ std::string numbers_text(std::span<const float> numbers) {
 std::string figure_of(const ReportFacts& facts, const Example& example) {
   const Shape sample = facts.test.sample_shape();
   const SampleTarget target = facts.test.target();
-  const std::string own = is_picture(sample) ? image(picture_of(facts.test, example.index, kSide), "sample") : "";
+  const std::string own = is_picture(sample) ? image_html(picture_of(facts.test, example.index, kSide), "sample") : "";
   if (facts.config.target == "input")
-    return own + (own.empty() ? "" : image(picture_of(example.output.data<float>(), sample, kSide), "model"));
+    return own + (own.empty() ? "" : image_html(picture_of(example.output.data<float>(), sample, kSide), "model"));
   Array truth(target.dtype, target.shape);
   facts.test.load_target(example.index, {}, {truth.bytes(), static_cast<std::size_t>(truth.size_bytes())});
   if (target.is_dense())
-    return own + image(picture_of(truth.data<std::int32_t>(), target.shape, kSide), "is") +
-           image(picture_of(example.output.data<std::int32_t>(), target.shape, kSide), "model");
+    return own + image_html(picture_of(truth.data<std::int32_t>(), target.shape, kSide), "is") +
+           image_html(picture_of(example.output.data<std::int32_t>(), target.shape, kSide), "model");
   return fmt::format("{}<div>is <b>{}</b><br>model <b>{}</b></div>", own, numbers_text(truth.data<float>()),
                      numbers_text(example.output.data<float>()));
 }
@@ -45,17 +41,18 @@ std::string figure_of(const ReportFacts& facts, const Example& example) {
 }  // namespace
 
 std::string worst_samples_html(const ReportFacts& facts) {
-  std::string text;
+  std::vector<Captioned> figures;
   for (const Example& example : facts.evaluation.worst)
-    text += fmt::format("<figure>{}<div class=\"soft\">{}: {:.4g}</div></figure>\n", figure_of(facts, example),
-                        html_text(sample_name(facts.test, example.index)), example.error);
-  if (text.empty()) return {};
+    figures.push_back({.images = figure_of(facts, example),
+                       .caption = fmt::format("<span class=\"soft\">{}: {:.4g}</span>",
+                                              html_text(sample_name(facts.test, example.index)), example.error)});
+  if (figures.empty()) return {};
   const bool is_mask = facts.config.target != "input" && facts.test.target().is_dense();
   const char* what = facts.config.target == "input" ? "The sample and what the model makes of it, with the mean error"
                      : is_mask ? "The sample, its mask and the model's mask, with the share of wrong pixels"
                                : "What the sample is and what the model says, with the mean error";
-  return fmt::format("<p>{}; the worst of {}.</p>\n<div class=\"examples\">\n{}</div>\n", what,
-                     facts.evaluation.samples, text);
+  return fmt::format("<p>{}; the worst of {}.</p>\n{}", what, facts.evaluation.samples,
+                     strip_html("examples", figures));
 }
 
 }  // namespace nixie

@@ -1,4 +1,6 @@
 // The CPU's convolution in its three roles against plain loops: spatial ranks, strides, pads, dilations, groups.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <random>
 
@@ -75,62 +77,24 @@ const Case kCases[] = {
     {0, 2, 3, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
 };
 
-std::size_t flat(const Shape& shape, const std::vector<std::int64_t>& at) {
-  std::int64_t offset = 0;
-  for (std::size_t a = 0; a < at.size(); ++a) offset = offset * shape.sizes()[a] + at[a];
-  return static_cast<std::size_t>(offset);
-}
-
-/// Calls `visit(x element, w element, y element)`, all row-major, for each product of the convolution.
-template <class Visit>
-void for_each_product(const Case& c, const Visit& visit) {
-  const Shape x_shape = c.x(), w_shape = c.w(), y_shape = c.y(), one_filter = w_shape.with(0, 1);
-  std::vector<std::int64_t> x(c.in.size() + 2), w;
-  for_each_position(y_shape, [&](const std::vector<std::int64_t>& y) {
-    const std::int64_t group = y[1] / (c.filters / c.groups), channels = c.channels / c.groups;
-    const std::size_t at_y = flat(y_shape, y);
-    for_each_position(one_filter, [&](const std::vector<std::int64_t>& tap) {
-      x[0] = y[0];
-      x[1] = group * channels + tap[1];
-      for (std::size_t a = 0; a < c.in.size(); ++a) {
-        x[a + 2] = y[a + 2] * c.stride[a] - c.pad[a] + tap[a + 2] * c.dilation[a];
-        if (x[a + 2] < 0 || x[a + 2] >= c.in[a]) return;
-      }
-      w = tap;
-      w[0] = y[1];
-      visit(flat(x_shape, x), flat(w_shape, w), at_y);
-    });
-  });
-}
-
-struct PlainSums {
-  std::vector<double> y, dx, dw;
+/// The convolution in each of its roles: its operands, and the shape of its result.
+struct Roles {
+  Conv op;
+  Shape result;
+  const Array *first, *second;
 };
-
-// All three roles by plain loops in double.
-PlainSums plain_sums(const Case& c, const Array& x, const Array& w, const Array& dy) {
-  PlainSums sums{std::vector<double>(static_cast<std::size_t>(c.y().size())),
-                 std::vector<double>(static_cast<std::size_t>(c.x().size())),
-                 std::vector<double>(static_cast<std::size_t>(c.w().size()))};
-  const std::vector<double> xs = x.values(), ws = w.values(), dys = dy.values();
-  for_each_product(c, [&](std::size_t at_x, std::size_t at_w, std::size_t at_y) {
-    sums.y[at_y] += xs[at_x] * ws[at_w];
-    sums.dx[at_x] += dys[at_y] * ws[at_w];
-    sums.dw[at_w] += dys[at_y] * xs[at_x];
-  });
-  return sums;
+std::vector<Roles> roles_of(const Case& c, const Array& x, const Array& w, const Array& dy, Math math = Math::fp32) {
+  const auto op = [&](ConvRole role) { return Conv{role, c.stride, c.pad, c.dilation, c.groups, math}; };
+  return {{op(ConvRole::output), c.y(), &x, &w},
+          {op(ConvRole::input_grad), c.x(), &dy, &w},
+          {op(ConvRole::filter_grad), c.w(), &dy, &x}};
 }
 
 void expect_roles(const Case& c, Dtype type, Layout layout, int threads) {
   const Array x(type, c.x(), layout, 1), w(type, c.w(), layout, 2), dy(type, c.y(), layout, 3);
-  const auto [y, dx, dw] = plain_sums(c, x, w, dy);
-  const auto conv = [&](ConvRole role) {
-    return Head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::fp32}, {}, type};
-  };
-  const std::string what = to_string(c.x()) + " " + to_string(c.w());
-  expect_same(run_head(conv(ConvRole::output), c.y(), {&x, &w}, threads), y, "output " + what);
-  expect_same(run_head(conv(ConvRole::input_grad), c.x(), {&dy, &w}, threads), dx, "input_grad " + what);
-  expect_same(run_head(conv(ConvRole::filter_grad), c.w(), {&dy, &x}, threads), dw, "filter_grad " + what);
+  for (const auto& [op, result, first, second] : roles_of(c, x, w, dy))
+    expect_same(run_head({op, {}, type}, result, {first, second}, threads), plain_sums(op, *first, *second, result),
+                fmt::format("role {} {} {}", static_cast<int>(op.role), to_string(c.x()), to_string(c.w())));
 }
 
 class CpuConvLayouts : public testing::TestWithParam<Layout> {};
@@ -171,13 +135,10 @@ void expect_same_bits(const Case& c) {
   Array dy(Dtype::f32, c.y(), Layout::dense, 3);
   for (std::int64_t i = 0; i < w.shape.size(); ++i) w.set(w.origin + i, std::sin(static_cast<double>(i)));
   for (std::int64_t i = 0; i < x.shape.size(); ++i) x.set(x.origin + i, std::cos(static_cast<double>(i)));
-  const std::tuple<ConvRole, Shape, const Array*, const Array*> roles[] = {{ConvRole::output, c.y(), &x, &w},
-                                                                           {ConvRole::input_grad, c.x(), &dy, &w},
-                                                                           {ConvRole::filter_grad, c.w(), &dy, &x}};
-  for (const auto& [role, domain, first, second] : roles) {
-    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::fp32}, {}, Dtype::f32};
-    const std::vector<double> one = run_head(head, domain, {first, second}, 1);
-    for (const int threads : {2, 5, 16}) expect_same(run_head(head, domain, {first, second}, threads), one, "threads");
+  for (const auto& [op, result, first, second] : roles_of(c, x, w, dy)) {
+    const Head head{op, {}, Dtype::f32};
+    const std::vector<double> one = run_head(head, result, {first, second}, 1);
+    for (const int threads : {2, 5, 16}) expect_same(run_head(head, result, {first, second}, threads), one, "threads");
   }
 }
 
@@ -198,21 +159,16 @@ TEST(CpuConv, WinogradsTilesAreAsExactAsFloats) {
   for (Array* array : {&x, &w, &dy})
     for (std::int64_t i = 0; i < array->shape.size(); ++i)
       array->set(array->origin + i, std::sin(static_cast<double>(i * i % 9973)));
-  const auto [y, dx, dw] = plain_sums(c, x, w, dy);
-  const auto expect_close = [&](ConvRole role, const Shape& domain, const Array& first, const Array& second,
-                                const std::vector<double>& expected) {
-    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::fp32}, {}, Dtype::f32};
-    const std::vector<double> actual = run_head(head, domain, {&first, &second});
+  for (const auto& [op, result, first, second] : roles_of(c, x, w, dy)) {
+    const std::vector<double> actual = run_head({op, {}, Dtype::f32}, result, {first, second}),
+                              expected = plain_sums(op, *first, *second, result);
     double error = 0, size = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
       size += expected[i] * expected[i];
     }
-    EXPECT_LT(std::sqrt(error / size), 1e-6) << static_cast<int>(role);
-  };
-  expect_close(ConvRole::output, c.y(), x, w, y);
-  expect_close(ConvRole::input_grad, c.x(), dy, w, dx);
-  expect_close(ConvRole::filter_grad, c.w(), dy, x, dw);
+    EXPECT_LT(std::sqrt(error / size), 1e-6) << static_cast<int>(op.role);
+  }
 }
 
 // Each result is a sum of its own products, however large its neighbours are: an error of at most 8 sqrt(n) 2^-24 of
@@ -233,18 +189,15 @@ TEST(CpuConv, IeeeSumsItsOwnProducts) {
       sizes.set(sizes.origin + static_cast<std::int64_t>(i), std::abs(values[i]));
     return sizes;
   };
-  const PlainSums sums = plain_sums(c, x, w, dy), sizes = plain_sums(c, magnitudes(x), magnitudes(w), magnitudes(dy));
-  const auto expect_own = [&](ConvRole role, const Shape& domain, const Array& first, const Array& second,
-                              const std::vector<double>& sum, const std::vector<double>& size, double terms) {
-    const Head head{Conv{role, c.stride, c.pad, c.dilation, c.groups, Math::ieee}, {}, Dtype::f32};
-    const std::vector<double> actual = run_head(head, domain, {&first, &second});
+  for (const auto& [op, result, first, second] : roles_of(c, x, w, dy, Math::ieee)) {
+    const std::vector<double> actual = run_head({op, {}, Dtype::f32}, result, {first, second}),
+                              sum = plain_sums(op, *first, *second, result),
+                              size = plain_sums(op, magnitudes(*first), magnitudes(*second), result);
+    const double terms = op.role == ConvRole::filter_grad ? 2 * 14 * 14 : 64 * 9;
     for (std::size_t i = 0; i < sum.size(); ++i)
       ASSERT_LE(std::abs(actual[i] - sum[i]), 8 * std::sqrt(terms) * 0x1p-24 * size[i])
-          << static_cast<int>(role) << " at " << i;
-  };
-  expect_own(ConvRole::output, c.y(), x, w, sums.y, sizes.y, 64 * 9);
-  expect_own(ConvRole::input_grad, c.x(), dy, w, sums.dx, sizes.dx, 64 * 9);
-  expect_own(ConvRole::filter_grad, c.w(), dy, x, sums.dw, sizes.dw, 2 * 14 * 14);
+          << static_cast<int>(op.role) << " at " << i;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/backends/cpu/contract/contract.h"
 
 namespace nixie::cpu_test {
@@ -127,6 +128,19 @@ inline void expect_same(const std::vector<double>& actual, const std::vector<dou
       FAIL() << what << ": element " << i << " is " << actual[i] << ", expected " << expected[i];
     }
   }
+}
+
+/// What a convolution or product gives by plain loops in double.
+template <class Op>
+std::vector<double> plain_sums(const Op& op, const Array& a, const Array& b, const Shape& result) {
+  const std::vector<double> left = a.values(), right = b.values();
+  std::vector<double> sums(static_cast<std::size_t>(result.size()));
+  for (std::size_t at = 0; at < sums.size(); ++at)
+    benchmark::for_each_term(op, a.shape, b.shape, result, static_cast<std::int64_t>(at),
+                             [&](std::int64_t i, std::int64_t j) {
+                               sums[at] += left[static_cast<std::size_t>(i)] * right[static_cast<std::size_t>(j)];
+                             });
+  return sums;
 }
 
 }  // namespace nixie::cpu_test

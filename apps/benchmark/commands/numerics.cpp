@@ -1,16 +1,13 @@
+// `benchmark numerics`: how far products of f32 are from exact ones, for each policy and distribution of operands.
 // Seven layers and products in all roles. The exact results, and the sums of magnitudes, are products of f64.
-#include "nixie/apps/benchmark/commands/numerics_command.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 
-#include "nixie/apps/benchmark/report/facts.h"
-#include "nixie/apps/benchmark/report/json_rows.h"
-#include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/distributions.h"
-#include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/program/signals.h"
 #include "nixie/backends/registry.h"
@@ -22,6 +19,19 @@ namespace nixie::benchmark {
 namespace {
 
 constexpr std::array<const char*, 3> kRoles = {"y", "dx", "dw"};
+
+struct Numerics {
+  Machine machine = {};
+  std::vector<std::string> precisions = {};
+  Files files = {};
+};
+
+// The largest over all results of all layers and roles, and the median over these of the largest of each.
+const Columns kColumns{{"precision", -10, "precision"},
+                       {"operands", -26, "distribution"},
+                       {"largest", 9, "largest", "{:.3g}"},
+                       {"(median)", 9, "median", "({:.2g})"},
+                       {"  where", -1, "where", "  {}"}};
 
 // x and w, which are multiplied.
 struct Layer {
@@ -95,31 +105,24 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-}  // namespace
-
-std::vector<NumericsRow> run_numerics(const NumericsCommand& command) {
-  Report report("numerics", command.json, command.csv);
-  const std::shared_ptr<Backend> backend = make_backend(command.backend, command.threads);
-  const bool is_cpu = backend->name() == "cpu";
-  report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
-  std::vector<std::string> precisions = command.precisions;
-  if (precisions.empty())
-    precisions = is_cpu ? std::vector<std::string>{"fp32"} : std::vector<std::string>{"ieee", "fp32", "tf32"};
+void run(const Numerics& command) {
+  Report report("numerics", command.files);
+  const std::shared_ptr<Backend> backend = make_backend(command.machine.backend, command.machine.threads);
+  const std::vector<PrecisionTraits> precisions = precisions_of(command.precisions, *backend, {"ieee", "fp32", "tf32"});
+  report.begin(*backend, command.machine.threads);
   tell(
-      "{}|y - exact| / sum |a||b| in units of 2^-24: the largest of all results, in brackets the median over layers "
-      "and "
-      "roles of the largest\n\n",
-      facts_text(report.content()));
+      "|y - exact| / sum |a||b| in units of 2^-24: the largest of all results, in brackets the median over layers and "
+      "roles of the largest\n\n");
 
   const std::vector<Distribution> drawn = distributions();
   // By precision and distribution; errors of every layer and role.
   std::vector<std::vector<std::vector<std::pair<double, std::string>>>> errors(
       precisions.size(), std::vector<std::vector<std::pair<double, std::string>>>(drawn.size()));
-  for (const Layer& layer : layers(is_cpu)) {
+  for (const Layer& layer : layers(is_cpu(*backend))) {
     Roles exact(*backend, layer, PrecisionPolicy::ieee);
     std::vector<std::unique_ptr<Roles>> tried;
-    for (const std::string& name : precisions)
-      tried.push_back(std::make_unique<Roles>(*backend, layer, nixie::precision_named(name)));
+    for (const PrecisionTraits& precision : precisions)
+      tried.push_back(std::make_unique<Roles>(*backend, layer, precision.policy));
     const Shape y = layer.multiply(Tensor(Array(Dtype::f32, layer.x)), Tensor(Array(Dtype::f32, layer.w))).shape();
     for (std::size_t d = 0; d < drawn.size() && !stop_is_requested(); ++d) {
       const std::array<Array, 3> operands{drawn[d].draw(layer.x, 1), drawn[d].draw(layer.w, 2), drawn[d].draw(y, 3)};
@@ -133,20 +136,32 @@ std::vector<NumericsRow> run_numerics(const NumericsCommand& command) {
     }
   }
 
-  std::vector<NumericsRow> rows;
-  tell("{:<10} {:<26} {:>9} {:>9}   {}\n", "precision", "operands", "largest", "(median)", "where");
+  report.print_header(kColumns);
   for (std::size_t p = 0; p < precisions.size(); ++p)
     for (std::size_t d = 0; d < drawn.size(); ++d) {
       if (errors[p][d].empty()) continue;
       const auto& [largest, where] = *std::max_element(errors[p][d].begin(), errors[p][d].end());
       std::vector<double> all;
       for (const auto& [error, of] : errors[p][d]) all.push_back(error);
-      rows.push_back({precisions[p], drawn[d].name, largest, where, median_of(all)});
-      tell("{:<10} {:<26} {:>9.3g} {:>9}   {}\n", rows.back().precision, rows.back().distribution, largest,
-           fmt::format("({:.2g})", rows.back().median), where);
-      report.add_row(rows.back());
+      report.add_row({{"precision", precisions[p].name},
+                      {"distribution", drawn[d].name},
+                      {"largest", largest},
+                      {"where", where},
+                      {"median", median_of(all)}});
     }
-  return rows;
+}
+
+}  // namespace
+
+Subcommand add_numerics(CLI::App& app) {
+  const auto command = std::make_shared<Numerics>();
+  CLI::App* numerics =
+      app.add_subcommand("numerics", "the error of products of f32 over distributions of operands, beside f64");
+  add_names(*numerics, "--precision", command->precisions, {"ieee", "fp32", "tf32"},
+            "by default all on a GPU, fp32 on a CPU");
+  add_machine(*numerics, command->machine);
+  add_files(*numerics, command->files, true, false);
+  return {numerics, [command] { run(*command); }};
 }
 
 }  // namespace nixie::benchmark

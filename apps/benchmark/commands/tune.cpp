@@ -1,9 +1,11 @@
-// Compiles each net twice, first by estimates, and times both in turn.
-#include "nixie/apps/benchmark/commands/tune_command.h"
-
+// `benchmark tune`: measures the algorithms of nets' kernels (docs/cuda.md, Tuning), and the speedup. Compiles each net
+// twice, first by estimates, and times both in turn.
 #include <cstdlib>
 
+#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/net_work.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/registry.h"
 
@@ -35,9 +37,9 @@ std::string medians(Backend& backend, const std::vector<std::function<void()>>& 
   return fmt::format("{:.3f} -> {:.3f} ms", summarize(times[0]).median, summarize(times[1]).median);
 }
 
-}  // namespace
-
-void run_tune(const TuneCommand& command) {
+/// Measures for fprop, fprop with bprop and training steps of each net, also what was measured before; each result is
+/// printed to stderr and added to the user's table.
+void run(const NetChoice& command) {
   const std::shared_ptr<Backend> backend = make_backend("cuda", 0);
   tell("medians of {} runs, by estimates -> by what was measured\n", command.runs);
   for (const PrecisionTraits& precision : wanted_precisions(command, *backend))
@@ -51,6 +53,19 @@ void run_tune(const TuneCommand& command) {
            train);
       std::fflush(stdout);
     }
+}
+
+}  // namespace
+
+Subcommand add_tune(CLI::App& app) {
+  const auto choice = std::make_shared<NetChoice>();
+  CLI::App* tune =
+      app.add_subcommand("tune", "measures the fastest algorithm of each kernel of the nets, for later runs");
+  add_net_or_config(*tune, *choice);
+  add_precisions(*tune, choice->precisions, "by default fp16,fp32");
+  add_batch(*tune, choice->batch);
+  add_runs(*tune, choice->runs, "timed runs, 10 by default");
+  return {tune, [choice] { run(*choice); }};
 }
 
 }  // namespace nixie::benchmark

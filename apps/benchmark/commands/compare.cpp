@@ -1,25 +1,29 @@
+// `benchmark compare`: the nets in nixie and in other frameworks, in turn in one run, with the best peer of each row.
 // Half of the own runs come before the peers', half after, so that neither side alone has the warmer or the cooler
 // chip.
-#include "nixie/apps/benchmark/commands/compare_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
+#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
-#include "nixie/apps/benchmark/report/facts.h"
-#include "nixie/apps/benchmark/report/json_rows.h"
-#include "nixie/apps/benchmark/report/plot.h"
-#include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/report/row_by_row.h"
+#include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
-#include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
 namespace {
+
+struct Compare : NetChoice {
+  std::filesystem::path peers = "apps/peers";  ///< the folder of the peers' programs
+  std::string python = "python3";
+  std::vector<std::string> engines = {};  ///< of the peers; empty: all but max-autotune, which compiles for minutes
+  double peer_seconds = 600;              ///< time limit of each peer for all its rows
+};
 
 using Peers = std::vector<std::unique_ptr<PeerProcess>>;
 /// What each peer answered to which request.
@@ -29,7 +33,7 @@ using Answers = std::map<std::pair<std::string, nlohmann::json>, nlohmann::json>
 std::string peer_precision(const std::string& precision) { return precision == "ieee" ? "fp32" : precision; }
 
 /// Started side by side, as that takes seconds.
-Peers start_peers(const CompareCommand& command, bool on_cpu) {
+Peers start_peers(const Compare& command, bool on_cpu) {
   Peers peers;
   for (const char* script : {"torch_nets.py", "jax_nets.py"}) {
     const std::filesystem::path file = command.peers / script;
@@ -44,15 +48,14 @@ Peers start_peers(const CompareCommand& command, bool on_cpu) {
   return peers;
 }
 
-bool is_wanted(const CompareCommand& command, const std::string& engine) {
+bool is_wanted(const Compare& command, const std::string& engine) {
   if (command.engines.empty()) return engine.find("max-autotune") == std::string::npos;
   const std::string kind = engine.substr(0, engine.find(' '));  // `graph` of `graph nchw`
   return std::count(command.engines.begin(), command.engines.end(), kind) != 0;
 }
 
 /// Lets every peer that will be asked compile what can be compiled ahead, side by side.
-void prepare_peers(const CompareCommand& command, const std::vector<Net>& nets, const Peers& peers,
-                   const Backend& backend) {
+void prepare_peers(const Compare& command, const std::vector<Net>& nets, const Peers& peers, const Backend& backend) {
   nlohmann::json requests = nlohmann::json::array();
   for (const PrecisionTraits& precision : wanted_precisions(command, backend))
     for (const Net& net : nets)
@@ -69,17 +72,20 @@ void prepare_peers(const CompareCommand& command, const std::vector<Net>& nets, 
   for (PeerProcess* peer : asked) peer->receive();  // what fails fails again where it is timed
 }
 
-std::string text_of(const nlohmann::json& row, const std::string& name) {
+std::string text_of(const nlohmann::json& row) {
   if (row.contains("error"))
-    return fmt::format("  {:<22} {} ({:.0f} s)\n", name, row["error"].get<std::string>(), row["seconds"].get<double>());
-  return fmt::format("  {:<22} fprop {:8.3f}  total {:8.3f}  training step {:8.3f} ms ({:.0f} s)\n", name,
-                     row["fprop_ms"]["median"].get<double>(), row["total_ms"]["median"].get<double>(),
-                     row["train_ms"]["median"].get<double>(), row["seconds"].get<double>());
+    return row_text({{"", -24, "peer", "  {}"}, {"", -1, "error"}, {"", 6, "seconds", "({:.0f} s)"}}, row);
+  return row_text({{"", -24, "peer", "  {}"},
+                   {"", 15, "fprop_ms", "fprop {:8.3f}"},
+                   {"", 15, "total_ms", "total {:8.3f}"},
+                   {"", 22, "train_ms", "training step {:8.3f} ms"},
+                   {"", 6, "seconds", "({:.0f} s)"}},
+                  row);
 }
 
 /// Adds the rows of all peers and engines for one net as `peers`, and those that there are not, with the reason, as
 /// `left_out`. What a peer has timed before it does not time again.
-void ask_all(const CompareCommand& command, const Net& net, Peers& peers, Answers& answers, nlohmann::json& own) {
+void ask_all(const Compare& command, const Net& net, Peers& peers, Answers& answers, nlohmann::json& own) {
   own["peers"] = own["left_out"] = nlohmann::json::array();
   const std::string precision = peer_precision(own["precision"]);
   nlohmann::json request = peer_request(net, precision, own["batch"]);
@@ -96,7 +102,7 @@ void ask_all(const CompareCommand& command, const Net& net, Peers& peers, Answer
       if (is_new) answer->second = peer->ask(request);
       nlohmann::json row = answer->second;
       row["peer"] = peer->name() + " " + engine;
-      tell("{}", text_of(row, row["peer"]));
+      tell("{}", text_of(row));
       std::fflush(stdout);
       if (row.contains("error"))
         own["left_out"].push_back({{"peer", row["peer"]}, {"why", row["error"]}});
@@ -107,18 +113,25 @@ void ask_all(const CompareCommand& command, const Net& net, Peers& peers, Answer
 }
 
 void print_ratios(const nlohmann::json& rows) {
-  tell("\n{:<12} {:<9} {:>5}   {:<13} {:>10} {:>10}   {:<22} {:>6}\n", "net", "precision", "batch", "median ms of",
-       "nixie", "best peer", "", "ratio");
+  nlohmann::json ratios;
   for (const auto& row : rows)
     for (const auto& [metric, label] :
          {std::pair{"fprop_ms", "fprop"}, {"total_ms", "fprop+bprop"}, {"train_ms", "train step"}}) {
       if (!row["best_peer"].contains(metric)) continue;
-      const auto& best = row["best_peer"][metric];
-      tell("{:<12} {:<9} {:>5}   {:<13} {:>10.3f} {:>10.3f}   {:<22} {:>5.2f}x\n", row["net"].get<std::string>(),
-           row["precision"].get<std::string>(), row["batch"].get<int>(), label, row[metric]["median"].get<double>(),
-           best["median"].get<double>(), best["peer"].get<std::string>(), best["ratio"].get<double>());
+      nlohmann::json& ratio = ratios.emplace_back(row["best_peer"][metric]);
+      ratio.update({{"net", row["net"]}, {"precision", row["precision"]}, {"batch", row["batch"]}});
+      ratio.update({{"of", label}, {"own", row[metric]["median"]}});
     }
-  tell("ratio: the best peer's time over nixie's; above 1 nixie is faster\n");
+  tell("\n{}ratio: the best peer's time over nixie's; above 1 nixie is faster\n",
+       table_text({{"net", -12, "net"},
+                   {"precision", -9, "precision"},
+                   {"batch", 5, "batch"},
+                   {"  median ms of", -15, "of", "  {}"},
+                   {"nixie", 10, "own", "{:.3f}"},
+                   {"best peer", 10, "median", "{:.3f}"},
+                   {"  from", -24, "peer", "  {}"},
+                   {"ratio", 6, "ratio", "{:.2f}x"}},
+                  ratios));
 }
 
 /// Of each metric the fastest peer, and how many times nixie's time it took.
@@ -144,60 +157,68 @@ void print_left_out(const nlohmann::json& rows) {
   for (const auto& [what, where] : missing) tell("left out: {} ({})\n", what, fmt::join(where, ", "));
 }
 
-nlohmann::json compare_net(const CompareCommand& command, Backend& backend, const Net& net,
-                           const PrecisionTraits& precision, double ceiling, Peers& peers, Answers& answers,
-                           std::vector<NetRow>& done) {
+nlohmann::json compare_net(const Compare& command, Backend& backend, const Net& net, const PrecisionTraits& precision,
+                           double ceiling, Peers& peers, Answers& answers) {
   nlohmann::json others;
-  const auto between = [&](const NetRow& row) {
+  const auto between = [&](const nlohmann::json& row) {
     tell("\n{}", nervana_text(row));
     others = row;
     ask_all(command, net, peers, answers, others);
   };
-  done.push_back(time_net(backend, net, batch_of(command, net, backend), precision, command.runs, ceiling, between));
-  nlohmann::json row = done.back();
+  nlohmann::json row =
+      time_net(backend, net, batch_of(command, net, backend), precision, command.runs, ceiling, between);
   for (const char* key : {"peers", "left_out"}) row[key] = others[key];
   row["best_peer"] = best_peers(row, row["peers"]);
   return row;
 }
 
-}  // namespace
-
-void run_compare(const CompareCommand& command) {
-  Report report("compare", command.json, command.csv);
-  check_writable(command.plot);
+/// A peer that is missing, fails or takes too long is named in its rows and skipped.
+void run(const Compare& command) {
+  Report report("compare", command.files);
   std::vector<Net> nets = wanted_nets(command);
   for (Net& net : nets) net.loss = CrossEntropy{}, net.training = common_training();  // a configuration's is its own
-  const std::shared_ptr<Backend> backend = open_backend_of(command);
+  const std::shared_ptr<Backend> backend = open_backend(command);
   const std::vector<PrecisionTraits> precisions = wanted_precisions(command, *backend);
-  report.set_all(device_facts(*backend, machine_text(*backend, command.threads)));
-  tell("{}", facts_text(report.content()));
-  Peers peers = start_peers(command, backend->name() == "cpu");
+  report.begin(*backend, command.machine.threads);
+  Peers peers = start_peers(command, is_cpu(*backend));
   prepare_peers(command, nets, peers, *backend);
   for (const auto& peer : peers)
     if (peer->works()) report.set("program_" + peer->name(), peer->program());
-  std::vector<NetRow> own_rows;
   Answers answers;
   RowByRow each;
   for (const PrecisionTraits& precision : precisions) {
     const double ceiling = measure_matmul_ceiling(*backend, precision.policy, precision.data);
     for (const Net& net : nets)
       each.make([&] {
-        report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, answers, own_rows));
-        report.set("clocks_after", device_facts(*backend, ""));
-        write_file(command.plot, compare_chart(report.content()));
+        report.add_row(compare_net(command, *backend, net, precision, ceiling, peers, answers));
+        report.complete();
       });
   }
-  tell("\n{}", nets_header());
-  for (const NetRow& row : own_rows) tell("{}", nets_line(row));
-  const auto has_peer = [](const nlohmann::json& row) { return !row["peers"].empty(); };
-  const nlohmann::json& rows = report.content()["rows"];
-  if (std::any_of(rows.begin(), rows.end(), has_peer))
+  const nlohmann::json& rows = report.rows();
+  tell("\n{}", table_text(kNetColumns, rows));
+  if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return !row["peers"].empty(); }))
     print_ratios(rows);
   else
     tell("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
-  print_left_out(report.content()["rows"]);
-  report.write();
+  print_left_out(rows);
+  report.complete();
   each.raise();
+}
+
+}  // namespace
+
+Subcommand add_compare(CLI::App& app) {
+  const auto command = std::make_shared<Compare>();
+  CLI::App* compare = app.add_subcommand("compare", "the nets here and in PyTorch and JAX, in turn, with the ratios");
+  add_net_options(*compare, *command);
+  compare->add_option("--peers", command->peers, "the folder of the peers' programs, apps/peers by default");
+  compare->add_option("--python", command->python, "what runs them, python3 by default");
+  add_names(*compare, "--engine", command->engines, {"eager", "graph", "compile", "max-autotune", "jit"},
+            "the peers' ways to run a net; all but max-autotune by default");
+  compare
+      ->add_option("--peer-seconds", command->peer_seconds, "time limit of each peer for all its rows, 600 by default")
+      ->check(CLI::Range(1.0, 86400.0));
+  return {compare, [command] { run(*command); }};
 }
 
 }  // namespace nixie::benchmark

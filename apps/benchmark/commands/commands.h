@@ -1,0 +1,29 @@
+// The subcommands. Each declares its options and columns beside its work, in the file of its name.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace nixie::benchmark {
+
+/// A subcommand of the app, and what it does with the options that were parsed. The work prints a table and writes its
+/// files; it throws Error, Fault::non_finite where a result is wrong.
+struct Subcommand {
+  CLI::App* app;
+  std::function<void()> work;
+};
+
+Subcommand add_nets(CLI::App& app);
+Subcommand add_compare(CLI::App& app);
+Subcommand add_arrays(CLI::App& app);
+Subcommand add_gemm(CLI::App& app);
+Subcommand add_layers(CLI::App& app);
+Subcommand add_sweep(CLI::App& app);
+Subcommand add_data(CLI::App& app);
+Subcommand add_numerics(CLI::App& app);
+Subcommand add_scaling(CLI::App& app);
+Subcommand add_steps(CLI::App& app);
+Subcommand add_tune(CLI::App& app);
+Subcommand add_show(CLI::App& app);
+
+}  // namespace nixie::benchmark

@@ -1,0 +1,63 @@
+// Options that several subcommands share, and what they select.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "nixie/apps/benchmark/checks/precision.h"
+#include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/subjects/contraction_peer.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
+
+namespace nixie::benchmark {
+
+constexpr int kMost = 1 << 20;
+
+struct Machine {
+  std::string backend = "auto";
+  int threads = 0;  ///< of the CPU, 0 = all
+};
+
+/// Which nets, in which precision, for how many runs; 0 or empty: a default.
+struct NetChoice {
+  std::vector<std::string> nets = {}, precisions = {}, assignments = {};
+  std::filesystem::path config = {};
+  bool nervana = false, bytes = false;
+  Machine machine = {};
+  int batch = 0, runs = 10;
+  Files files = {};
+};
+
+/// A list separated by commas, of these names.
+void add_names(CLI::App& app, const char* flag, std::vector<std::string>& values, const std::vector<std::string>& names,
+               const char* doc);
+void add_precisions(CLI::App& app, std::vector<std::string>& values,
+                    const char* doc = "by default fp16,fp32 on a GPU, fp32 on a CPU");
+void add_runs(CLI::App& app, int& runs, const char* doc = "timed measurements, 10 by default");
+void add_batch(CLI::App& app, int& batch, const char* doc = "images; each net's own by default");
+void add_machine(CLI::App& app, Machine& machine);
+/// --json, then --csv and --plot if wanted.
+void add_files(CLI::App& app, Files& files, bool csv = true, bool plot = true);
+/// --set, for the configuration of an option.
+void add_assignments(CLI::App& app, std::vector<std::string>& assignments, CLI::Option& config);
+/// --net, or --config in its place.
+void add_net_or_config(CLI::App& app, NetChoice& choice, const char* doc = "alexnet, overfeat and vgg_a by default");
+/// These, and all else of NetChoice but the kinds of nets.
+void add_net_options(CLI::App& app, NetChoice& choice, const char* nets = "alexnet, overfeat and vgg_a by default");
+void add_peer(CLI::App& app, PeerOptions& peer);
+
+std::vector<std::string> names_of(const std::vector<Net>& nets);
+
+/// The backend of the options, or the configuration's if there is one.
+std::shared_ptr<Backend> open_backend(const NetChoice& choice);
+/// Throws a usage Error for nets that this build cannot run.
+std::vector<Net> wanted_nets(const NetChoice& choice);
+std::vector<PrecisionTraits> wanted_precisions(const NetChoice& choice, const Backend& backend);
+int batch_of(const NetChoice& choice, const Net& net, const Backend& backend);
+
+bool is_cpu(const Backend& backend);
+/// The named precisions, or the default ones.
+std::vector<PrecisionTraits> precisions_of(std::vector<std::string> names, const Backend& backend,
+                                           const std::vector<std::string>& on_gpu = {"fp16", "fp32"});
+
+}  // namespace nixie::benchmark

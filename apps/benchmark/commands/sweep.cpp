@@ -1,0 +1,131 @@
+// `benchmark sweep`: random convolution layers, each checked in double, beside cuDNN. Compiles all layers in parallel,
+// then times them one after the other.
+#include <algorithm>
+#include <chrono>
+
+#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/commands/options.h"
+#include "nixie/apps/benchmark/report/render.h"
+#include "nixie/apps/benchmark/report/row_by_row.h"
+#include "nixie/apps/benchmark/subjects/layer_work.h"
+#include "nixie/apps/benchmark/subjects/roofline.h"
+#include "nixie/apps/benchmark/subjects/sweep_layers.h"
+#include "nixie/apps/trainer/profile/compile_ahead.h"
+#include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/registry.h"
+
+namespace nixie::benchmark {
+namespace {
+
+constexpr std::int64_t kSamples = 16;
+
+struct Sweep {
+  int count = 0;  ///< 0: 300 on a GPU, 40 on a CPU
+  std::uint64_t seed = 1;
+  std::vector<std::string> kinds = {}, precisions = {};
+  Machine machine = {};
+  int runs = 7;
+  PeerOptions peer = {.seconds = 900};
+  Files files = {};
+};
+
+const Columns kColumns{{"", 4, "number"},
+                       {"role", -11, "role"},
+                       {"layer", -78, "layer"},
+                       {"median us", 9, "ms", "{:.2f}", 1e3},
+                       {"TFLOP/s", 8, "tflops", "{:.2f}"},
+                       {"peer us", 10, "peer.ms", "{:.2f}", 1e3},
+                       {"ratio", 6, "ratio", "{:.2f}x"},
+                       {"algorithm", -1, "algorithm"}};
+
+nlohmann::json time_layer(Backend& backend, const SweepLayer& layer, const PrecisionTraits& precision, int runs,
+                          ContractionPeer& peer) {
+  const Tensor node = layer.node();
+  LayerWork work(backend, node, precision);
+  const LayerCheck check = work.compare(kSamples);
+  const std::string algorithm = fmt::format("{}", fmt::join(work.algorithms(), ", "));
+  check_rounding(check.deviation, fmt::format("{}, {}", layer.text(), role_name(layer.role)), precision,
+                 "; it ran " + algorithm);
+  const Timing own = work.time(runs);
+  nlohmann::json row{{"layer", layer.text()},
+                     {"role", role_name(layer.role)},
+                     {"kind", layer.kind()},
+                     {"precision", precision.name},
+                     {"gflop", layer.flop() / 1e9},
+                     {"megabytes", work.bytes() / 1e6},
+                     {"ms", own},
+                     {"tflops", layer.flop() / own.median / 1e9},
+                     {"error", check.deviation.error()},
+                     {"share", check.deviation.share()},
+                     {"algorithm", algorithm}};
+  set_peer(row, peer.time_random(contraction_request(node), precision, node, runs));
+  return row;
+}
+
+std::vector<SweepLayer> wanted_layers(const Sweep& command, bool on_cpu) {
+  const int count = command.count > 0 ? command.count : on_cpu ? 40 : 300;
+  std::vector<SweepLayer> layers = draw_sweep(count, command.seed, on_cpu ? SweepLimits{1e4, 2e7, 3e5} : SweepLimits{});
+  const auto& kinds = command.kinds;
+  std::erase_if(layers, [&](const SweepLayer& layer) {
+    return !kinds.empty() && std::find(kinds.begin(), kinds.end(), layer.kind()) == kinds.end();
+  });
+  return layers;
+}
+
+void run(const Sweep& command) {
+  Report report("sweep", command.files);
+  const std::shared_ptr<Backend> backend = make_backend(command.machine.backend, command.machine.threads);
+  report.begin(*backend, command.machine.threads);
+  ContractionPeer peer(command.peer, is_cpu(*backend));
+  report.set("peer", peer.program());
+  report.set("seed", command.seed);
+  tell("peer: {}\n", peer.program());
+  if (peer.works()) check_renderer();  // it sums the rows up
+  const std::vector<SweepLayer> layers = wanted_layers(command, is_cpu(*backend));
+  RowByRow each;
+  for (const PrecisionTraits& precision : precisions_of(command.precisions, *backend, {"fp16"})) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    compile_ahead(*backend, static_cast<std::int64_t>(layers.size()), [&](std::int64_t i) {
+      LayerWork(*backend, layers[static_cast<std::size_t>(i)].node(), precision).compile();
+    });
+    tell("\n{}: {} layers of seed {}, compiled in {:.1f} s\n", precision.name, layers.size(), command.seed, seconds());
+    report.print_header(kColumns);
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      each.make([&] {
+        nlohmann::json row = time_layer(*backend, layers[i], precision, command.runs, peer);
+        row["number"] = i;
+        report.add_row(row);
+      });
+    tell("{:.1f} s in all\n", seconds());
+  }
+  report.complete();
+  const auto has_peer = [](const nlohmann::json& row) { return row.contains("ratio"); };
+  if (std::ranges::any_of(report.rows(), has_peer))
+    tell("\n{}", rendered({"-"}, report.content().dump()));
+  else
+    tell("\n{} layers, no peer beside them\n", report.rows().size());
+  each.raise();
+}
+
+}  // namespace
+
+Subcommand add_sweep(CLI::App& app) {
+  const auto command = std::make_shared<Sweep>();
+  CLI::App* sweep = app.add_subcommand("sweep", "random convolution layers in every role, checked, beside cuDNN");
+  sweep->add_option("--count", command->count, "layers, by default 300 on a GPU and 40 on a CPU")
+      ->check(CLI::Range(1, 100000));
+  sweep->add_option("--seed", command->seed, "which layers, 1 by default");
+  add_names(*sweep, "--kind", command->kinds, {"dense", "depthwise", "grouped"},
+            "only these kinds of the drawn layers");
+  add_precisions(*sweep, command->precisions, "by default fp16 on a GPU, fp32 on a CPU");
+  add_machine(*sweep, command->machine);
+  add_runs(*sweep, command->runs, "timed measurements, 7 by default");
+  add_peer(*sweep, command->peer);
+  add_files(*sweep, command->files);
+  return {sweep, [command] { run(*command); }};
+}
+
+}  // namespace nixie::benchmark

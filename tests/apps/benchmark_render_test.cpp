@@ -1,0 +1,199 @@
+// The benchmark's pages and charts, which apps/peers/render.py makes; skipped without python3.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "nixie/tests/apps/benchmark_program.h"
+
+namespace nixie {
+namespace {
+
+using namespace nixie::test;
+using testing::HasSubstr;
+
+class BenchmarkRender : public BenchmarkProgram {
+ protected:
+  void SetUp() override {
+    if (!has_python()) GTEST_SKIP() << "there is no python3";
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// Writes a table as --json does.
+  std::string table(const std::string& command, const std::string& rows, const std::string& more = "") {
+    std::ofstream(path("table.json")) << R"({"command": ")" << command << R"(", "date": "2026-01-02T03:04:05Z", )"
+                                      << R"("commit": "abc", "processor": "Chip", "device": "Card", "driver": "1", )"
+                                      << R"("sm_clock": "9 MHz", )" << more << R"("rows": [)" << rows << "]}";
+    return path("table.json");
+  }
+  std::string chart(const std::string& table) {
+    const Ran ran = run_program("benchmark show " + table + " --overwrite --plot " + path("chart.svg"));
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    return text_of(path("chart.svg"));
+  }
+};
+
+std::string timing(double ms) {
+  std::ostringstream text;
+  text << R"({"mean": )" << ms << R"(, "median": )" << ms << R"(, "min": )" << ms / 2 << R"(, "max": )" << 2 * ms
+       << R"(, "runs": 3})";
+  return text.str();
+}
+
+/// A row of a net whose best peer takes twice nixie's time, and of one that is slower.
+std::string compared(const std::string& net) {
+  const std::string times = R"("fprop_ms": )" + timing(1) + R"(, "bprop_ms": )" + timing(1) + R"(, "total_ms": )" +
+                            timing(2) + R"(, "train_ms": )" + timing(3);
+  const std::string slow = R"({"peer": "torch eager", "fprop_ms": )" + timing(2) + R"(, "total_ms": )" + timing(4) +
+                           R"(, "train_ms": )" + timing(6) + "}";
+  const std::string role = R"({"error": 1e-6})", best = R"({"peer": "torch eager", "median": 4, "ratio": 2})";
+  return R"({"net": ")" + net + R"(", "precision": "fp16", "batch": 8, "counted_gflop": 200, "counted_tflops": 100, )" +
+         R"("executed_tflops": 90, "percent_of_ceiling": 50, "check": {"fprop": )" + role + R"(, "bprop": )" + role +
+         R"(, "update": )" + role + R"(, "distance": 0}, )" + times + R"(, "peers": [)" + slow +
+         R"(], "left_out": [{"peer": "jax", "why": "no <jax>"}], "best_peer": {"total_ms": )" + best + "}}";
+}
+
+TEST_F(BenchmarkRender, ATableOfRatiosAndItsParts) {
+  const std::string file = table("compare", compared("alexnet"));
+  const std::string all = run_program("benchmark show " + file).output;
+  EXPECT_THAT(all,
+              testing::StartsWith("2026-01-02, 03:04 UTC; commit abc; one Card, driver 1, SM clock 9 MHz; Chip.\n\n"
+                                  "| net, batch | precision | fprop ms: nixie, best peer | ratio |"));
+  EXPECT_THAT(all, HasSubstr("| alexnet 8 | fp16 | 1 | no peer | 2, 4 torch eager | **2.00** | 3 | no peer |\n"));
+  EXPECT_THAT(all,
+              HasSubstr("| alexnet 8 | fp16 | 1 (0.5 - 2) | 1 (0.5 - 2) | 2 (1 - 4) | 100, 90 | 50 | 3 (1.5 - 6) |"));
+  EXPECT_THAT(all, HasSubstr("| alexnet 8 | fp16 | torch eager | 2 (1 - 4) | 4 (2 - 8) | 6 (3 - 12) |  |\n"));
+  EXPECT_THAT(all, HasSubstr("\nLeft out: alexnet fp16: jax: no <jax>.\n"));
+  const std::string brief = run_program("benchmark show --brief " + file).output;
+  EXPECT_THAT(brief, HasSubstr("| **2.00** |"));
+  EXPECT_THAT(brief, Not(HasSubstr("Left out")));
+}
+
+TEST_F(BenchmarkRender, EveryTableHasItsColumns) {
+  const std::string peer = R"("peer": {"ms": )" + timing(0.004) + R"(, "error": 0}, )";
+  const struct {
+    const char* command;
+    std::string row, expected;  // of the table; and in the chart, where there is one
+    const char* in_chart;
+  } kCases[] = {
+      {"gemm",
+       R"("m": 7, "n": 9, "k": 5, "layout": "tn", "alpha": 0.5, "beta": 1, "precision": "fp16", "ms": )" +
+           timing(0.002) + R"(, "tflops": 3, "roofline_ms": 0.001, )" + peer + R"("error": 1e-7)",
+       "| 7 x 9 x 5 | tn | 0.5, 1 | fp16 | 2 (1 - 4) | 3 | 50 | 4 (2.00) | 1.0e-07 |", ">PyTorch, any layout<"},
+      {"layers",
+       R"("net": "alexnet", "layer": "conv", "role": "bprop", "precision": "fp16", "ms": )" + timing(0.002) +
+           R"(, "gflop": 2, "megabytes": 4, "tflops": 3, "gigabytes_per_second": 12, "roofline_ms": 0.001, )" + peer +
+           R"("error": 1e-7)",
+       "| alexnet | conv | bprop | fp16 | 2 (1 - 4) | 3 | 12 | 50 | 4 (2.00) | 1.0e-07 |", ">fp16 roofline<"},
+      {"arrays",
+       R"("workload": "x *= 5", "elements": 1000, "gigabytes_per_second": 8, "tflops": 0, "error": 0, "cpu_ms": 2, "ms": )" +
+           timing(4),
+       "| x *= 5 | 1000 | 4 (2 - 8) | 8 |  | 0.0e+00 | 2 | 0.50 |", ">x *= 5 (CPU)<"},
+      {"scaling",
+       R"("grows": "depth", "factor": 2, "batch": 3, "depth": 4, "side": 5, "counted_tflops": 6, "fprop_ms": )" +
+           timing(1) + R"(, "total_ms": )" + timing(2) + R"(, "train_ms": )" + timing(3),
+       "| depth | 3 | 4 | 5 | 1 | 2 | 3 | 6 |", ">depth<"},
+      {"data", R"("data": "glyphs", "sample": "[1]", "threads": 2, "batch": 8, "images_per_second": 123.4)",
+       "| glyphs | [1] | 2 | 8 | 123 |", nullptr},
+      {"numerics", R"("precision": "tf32", "distribution": "normal", "largest": 2.5, "where": "1x1, y", "median": 1)",
+       "| tf32 | normal | 2.5 | 1x1, y | 1 |", nullptr},
+  };
+  for (const auto& [command, row, expected, in_chart] : kCases) {
+    const std::string file =
+        table(command, "{" + row + "}", R"("copy_gigabytes_per_second": 1000, "ceiling_tflops_fp16": 700, )");
+    EXPECT_THAT(run_program("benchmark show " + file).output, HasSubstr("\n" + expected + "\n"));
+    if (in_chart)
+      EXPECT_THAT(chart(file), HasSubstr(in_chart));
+    else
+      EXPECT_THAT(run_program("benchmark show " + file + " --overwrite --plot " + path("none.svg")).output,
+                  HasSubstr("benchmark: there is no chart of " + std::string(command)));
+  }
+}
+
+TEST_F(BenchmarkRender, ASweepIsSummedUpWhereItHasAPeer) {
+  std::string rows = R"({"layer": "alone", "role": "output", "kind": "dense"})";
+  for (const double ratio : {4.0, 0.5, 1.0, 2.0})
+    rows += fmt::format(R"(, {{"layer": "L{0}", "ratio": {0}, "role": "{1}", "kind": "dense", "algorithm": "A", )"
+                        R"("ms": {2}, "peer": {{"ms": {2}}}}})",
+                        ratio, ratio < 1 ? "output" : "input_grad", timing(1));
+  const std::string text = run_program("benchmark show " + table("sweep", rows)).output;
+  EXPECT_THAT(text,
+              HasSubstr("4 layers beside the peer (1 without it): geometric mean of the ratio **1.414**; quantiles "
+                        "0% 0.50, 5% 0.50, 25% 1.00, "));
+  EXPECT_THAT(text, HasSubstr("100% 4.00; 75.0 % at least 0.9, 75.0 % at least 0.6.\n"));
+  EXPECT_THAT(text, HasSubstr("| input_grad dense | 3 | 2.00 |\n| output dense | 1 | 0.50 |\n\nThe ten worst:\n"));
+  EXPECT_THAT(text, HasSubstr("| --- |\n| L0.5 | output | 1000.0 | 1000.0 | 0.50 | A |\n| L1 | "));
+}
+
+TEST_F(BenchmarkRender, BarsNameBothSidesAndTheirValues) {
+  const std::string svg = chart(table("compare", compared("alexnet") + "," + compared("a<b")));
+  for (const char* expected :
+       {">nixie<", ">PyTorch<", ">alexnet<", ">a&lt;b<", ">100 · 2.00×<", ">50<", "<title>alexnet, PyTorch: 50</title>",
+        "TFLOP/s, more is better", "role=\"img\"", "aria-label=\"Forward and backward", "prefers-color-scheme: dark"})
+    EXPECT_THAT(svg, HasSubstr(expected));
+}
+
+TEST_F(BenchmarkRender, PointsDifferByColourOrMark) {
+  std::string rows;
+  for (const char* role : {"output", "input_grad", "filter_grad"})
+    for (const char* kind : {"dense", "grouped", "depthwise"})
+      rows += fmt::format(R"({0}{{"layer": "L", "role": "{1}", "kind": "{2}", "gflop": 0.5, "ratio": 1.5, )"
+                          R"("algorithm": "A", "ms": {3}, "peer": {{"ms": {3}}}}})",
+                          rows.empty() ? "" : ",", role, kind, timing(1));
+  const std::string svg = chart(table("sweep", rows));
+  const std::regex mark("class=\"mark (c[0-9]+)\" transform=\"[^\"]*\" d=\"([^\"]*)\"><title>");
+  std::set<std::string> looks;
+  for (std::sregex_iterator found(svg.begin(), svg.end(), mark), end; found != end; ++found)
+    looks.insert((*found)[1].str() + (*found)[2].str());
+  EXPECT_EQ(looks.size(), 9u);
+  for (const char* expected : {">input_grad grouped<", "nixie, times as fast as cuDNN", ">as fast as cuDNN<",
+                               "<title>output dense: 1.5 at 500000000</title>"})
+    EXPECT_THAT(svg, HasSubstr(expected));
+}
+
+TEST_F(BenchmarkRender, ATableGoesIntoAPageAndAChart) {
+  const std::string json = path("table.json"), page = path("page.md"), svg = path("chart.svg");
+  ASSERT_EQ(run_program("benchmark gemm --size 7,9,5 --runs 1 --backend cpu --json " + json + " --plot " + svg).code,
+            0);
+  EXPECT_THAT(text_of(svg), HasSubstr("Matrix products"));
+  std::ofstream(page) << "before\n<!-- benchmark gemm -->\nold\n<!-- end -->\nafter\n";
+  const Ran shown = run_program("benchmark show " + json);
+  EXPECT_THAT(shown.output, HasSubstr("| 7 x 9 x 5 | nn | 1, 0 | fp32 | "));
+  ASSERT_EQ(run_program("benchmark show " + json + " --page " + page).code, 0);
+  EXPECT_EQ(text_of(page), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
+}
+
+TEST_F(BenchmarkRender, OneLineAndAnExitCode) {
+  std::ofstream(path("odd.json")) << R"({"command": "gemm", "date": "", "commit": "", "rows": [{"m": "x"}]})";
+  const std::string json = table("gemm", ""), page = path("page.md"), chart = path("chart.svg");
+  std::ofstream(page) << "<!-- benchmark gemm -->\n<!-- end -->\n";
+  std::ofstream(chart) << "old";
+  const std::string gemm = "benchmark gemm --size 7,9,5 --runs 1 --backend cpu --plot ";
+  const struct {
+    std::string command, before;
+    int code;
+    std::string expected;
+  } kCases[] = {
+      {"benchmark show " + json + " --plot " + chart, "", 2,
+       "chart.svg is there already; name another file, or replace it with --overwrite\n"},
+      {"benchmark show " + json + " --page " + page + " --name other", "", 2,
+       "page.md: there is no <!-- benchmark other --> with <!-- end --> after it; put both where the table shall be\n"},
+      {"benchmark show " + path("odd.json"), "", 2, "odd.json: is no table that --json wrote; name another file\n"},
+      {"benchmark show " + page, "", 2, "page.md: is no table that --json wrote; name another file\n"},
+      {"benchmark show " + path("none.json"), "", 2, "none.json: cannot be read: "},
+      {gemm + "/no/such/chart.svg", "", 8, "/no/such/chart.svg cannot be created"},
+      {gemm + path("new.svg"), "PATH=/nowhere ", 2,
+       "python3 cannot be started, which makes charts, pages and the summary of a sweep; install it"},
+  };
+  for (const auto& [command, before, code, expected] : kCases) {
+    const Ran ran = run_program(command, before);
+    EXPECT_EQ(ran.code, code) << command << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr("benchmark: "));
+    EXPECT_THAT(ran.output, HasSubstr(expected)) << command;
+    EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
+  }
+  EXPECT_EQ(text_of(chart), "old");
+}
+
+}  // namespace
+}  // namespace nixie
