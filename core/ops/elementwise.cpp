@@ -107,4 +107,21 @@ void Elementwise::declare(std::shared_ptr<ElementwiseInfo> info) {
   if (info_->traits.is_listed) declared().push_back(info_);
 }
 
+Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
+  check(info_ != nullptr,
+        "an op is called before main, when the library's are not declared yet: make tensors and models ",
+        "in functions, not at namespace scope");
+  const ElementwiseInfo& op = *info_;
+  check(static_cast<int>(inputs.size()) == op.formula.arity, op.name, ": ", inputs.size(), " inputs, expected ",
+        op.formula.arity);
+  // In the values' type a condition of another may be 0 where it is not in its own: 0.4 beside integers.
+  if (op.traits.result == ResultType::selected) inputs[0] = cast(inputs[0], Dtype::boolean);
+  const Dtype dtype = result_dtype(op, inputs, result);
+  Shape shape;
+  for (const Tensor& x : inputs) shape = broadcast(shape, x.shape());
+  for (Tensor& x : inputs)
+    if (!std::holds_alternative<Constant>(x.node().op)) x = broadcast_to(x, shape);
+  return Tensor::make(Map{info_}, std::move(inputs), std::move(shape), dtype);
+}
+
 }  // namespace nixie
