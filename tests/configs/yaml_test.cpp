@@ -287,7 +287,6 @@ TEST(YamlPrint, ParsesBackToTheSameTree) {
                          "a: |\n  two\n  lines\n",
                          "a: \"- x\"",
                          "a: [~, '~', null]",
-
                          "a: \"...\""};
   for (const char* text : texts) {
     const Tree tree = parse_yaml(text, "f");
