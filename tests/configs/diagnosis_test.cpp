@@ -1,5 +1,4 @@
-// The lines that messages about broken YAML name: of single mistakes, of one mistake in each line of the shipped
-// files, and none in legal text.
+// The lines that messages about broken YAML name: single mistakes, each line of the shipped files, legal text.
 #include "nixie/configs/parse/syntax/diagnosis.h"
 
 #include <gtest/gtest.h>
@@ -194,10 +193,7 @@ TEST(Diagnosis, NamesEachLineOfTheShippedFiles) {
          return is_pair ? line.erase(colon, 1) : "";
        }},
       {"no blank behind the colon",
-       [](std::string line) {
-         const std::size_t colon = line.find(": ");
-         return colon != std::string::npos ? line.erase(colon + 1, 1) : "";
-       }},
+       [](std::string line) { return line.find(": ") < line.size() ? line.erase(line.find(": ") + 1, 1) : ""; }},
       {"a bracket too many", [](const std::string& line) { return line.ends_with('}') ? line + "}" : ""; }},
       {"a tab", [](const std::string& line) { return "\t" + line; }},
       {"a line that begins with %", [](const std::string& line) { return "% words\n" + line; }},

@@ -16,8 +16,6 @@
 namespace nixie {
 namespace {
 
-using testing::EndsWith;
-
 /// The error of a configuration with this line, each word of `words` in place of `WORD`, ends with the advice.
 struct Row {
   std::string words, advice;
@@ -32,7 +30,7 @@ void expect_advice(const std::string& line, const std::vector<Row>& rows) {
       if (!text.starts_with("model")) text += "\nmodel: lenet";
       if (!text.starts_with("data")) text += "\ndata: glyphs";
       EXPECT_THAT(error_of([&] { static_cast<void>(read_config(parse_yaml(text + "\nepochs: 1\n", "f.yaml"))); }),
-                  EndsWith("; " + row.advice))
+                  testing::EndsWith("; " + row.advice))
           << word;
     }
   }
