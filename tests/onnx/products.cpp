@@ -157,21 +157,21 @@ Results gemm(const Node& node) {
   return {y};
 }
 
-// Upsample, and Resize where it means what nixie's does: whole sizes, the same kernels and places.
+// Upsample, and Resize where it means what nixie's does: whole sizes, the same kernels and places. Antialiasing
+// differs: nixie's is PyTorch's, whose kernels end elsewhere.
 Results resize_of(const Node& node) {
   const bool is_resize = node.op() == "Resize";
   const std::size_t scales_at = is_resize ? 2 : 1, sizes_at = 3;
   const Tensor& x = node.in(0);
   const std::string mode = node.text("mode", "nearest");
   const std::string places = node.text("coordinate_transformation_mode", is_resize ? "half_pixel" : "asymmetric");
-  ResizeOptions options{.align_corners = places == "align_corners", .antialias = node.integer("antialias", 0) != 0};
+  ResizeOptions options{.align_corners = places == "align_corners"};
   if (mode != "nearest") options.mode = mode == "linear" ? ResizeMode::linear : ResizeMode::cubic;
   const bool rounds_down = node.text("nearest_mode", is_resize ? "round_prefer_floor" : "floor") == "floor";
-  const bool same_places = mode == "nearest" ? places == "asymmetric" && rounds_down
-                                             : places == "half_pixel" || (options.align_corners && !options.antialias);
-  const bool same_kernel =
-      node.integer("exclude_outside", 0) == 0 &&
-      (mode != "cubic" || node.number("cubic_coeff_a", -0.75) == (options.antialias ? -0.5 : -0.75));
+  const bool same_places =
+      mode == "nearest" ? places == "asymmetric" && rounds_down : places == "half_pixel" || options.align_corners;
+  const bool same_kernel = node.integer("exclude_outside", 0) == 0 && node.integer("antialias", 0) == 0 &&
+                           node.number("cubic_coeff_a", -0.75) == -0.75;
   if (!same_places || !same_kernel || x.rank() < 3 || x.rank() > 5 || node.has("axes"))
     throw Outside{"no resizing with these places or kernels"};
   Ints sizes;
