@@ -132,9 +132,15 @@ void share_parts(Grouping& grouping, std::size_t group, std::size_t other, const
   by->choices[0].merges.back().slot = slot;
 }
 
-// Where the group is after it absorbed the other; none where it did not. Of families that compete for the group the
-// fastest decides; those that cannot follow drop out.
-std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::size_t other) {
+// Where the group is after it absorbed the other, and the order that groups were put in, if it has its members now.
+struct Absorbed {
+  std::size_t group = 0;
+  std::optional<GroupIndices> order = {};
+};
+
+// None where it did not absorb the other. Of families that compete for the group the fastest decides; those that cannot
+// follow drop out.
+std::optional<Absorbed> absorb(Grouping& grouping, std::size_t group, std::size_t other) {
   std::optional<Absorption> first;
   auto by = std::make_shared<Implementers>();
   for (const Choice& choice : grouping.groups[group].by->choices) {
@@ -149,7 +155,7 @@ std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::si
     if (!first) first = std::move(with);
   }
   const auto joins = first->other == Absorption::Other::joins;
-  const std::optional<GroupIndices> order = joins ? order_beside(grouping, group, other) : std::nullopt;
+  std::optional<GroupIndices> order = joins ? order_beside(grouping, group, other) : std::nullopt;
   if (joins && !order) return {};
   // What one group leaves and the other reads is left first.
   if ((first->packed && group < other) || (first->reader && other < group)) return {};
@@ -158,13 +164,84 @@ std::optional<std::size_t> absorb(Grouping& grouping, std::size_t group, std::si
   std::vector<std::string>& refused = grouping.groups[group].by->refused;
   by->refused.insert(by->refused.begin(), refused.begin(), refused.end());
   grouping.groups[group].by = by;
-  if (joins) return merge(grouping, group, other, *order);
+  if (joins) {
+    const std::size_t now = merge(grouping, group, other, *order);
+    return Absorbed{now, std::move(order)};
+  }
   if (first->other == Absorption::Other::is_cloned)
     clone_into(grouping, group, Kernel(grouping.groups[other].members.front()));
   if (first->packed) pack_for_both(grouping, group, other, *first->packed);
   if (first->reader) share_parts(grouping, group, other, *first);
-  return group;
+  return Absorbed{group};
 }
+
+// Groups that name a slot in common, as those do of which one can absorb the other.
+class Neighbours {
+ public:
+  explicit Neighbours(const Grouping& grouping) : grouping_(grouping), number_at_(grouping.groups.size()) {
+    for (std::size_t g = 0; g < number_at_.size(); ++g) number_at_[g] = g;
+    place_of_ = number_at_;
+    for (std::size_t g = 0; g < number_at_.size(); ++g) list(g);
+  }
+
+  /// In the order of groups.
+  GroupIndices of(std::size_t group) const {
+    GroupIndices found;
+    for (int slot : named_by(group))
+      for (std::size_t number : named_[at(slot)])
+        if (place_of_[number] != group && place_of_[number] != kGone) found.push_back(place_of_[number]);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+  /// After `group` absorbed `other`, which may have changed `neighbours`, those it had before.
+  void follow(std::size_t group, std::size_t other, const Absorbed& absorbed, GroupIndices neighbours) {
+    neighbours.push_back(group);
+    for (std::size_t& n : neighbours) n = number_at_[n];
+    if (absorbed.order) {
+      std::vector<std::size_t> moved;
+      place_of_[number_at_[other]] = kGone;
+      for (std::size_t i : *absorbed.order) {
+        const bool first = (i == group || i == other) && moved.size() == absorbed.group;
+        if (first || (i != group && i != other)) moved.push_back(number_at_[first ? group : i]);
+      }
+      number_at_ = std::move(moved);
+      for (std::size_t g = 0; g < number_at_.size(); ++g) place_of_[number_at_[g]] = g;
+    }
+    for (std::size_t number : neighbours)
+      if (place_of_[number] != kGone) list(place_of_[number]);
+  }
+
+ private:
+  static constexpr std::size_t kGone = static_cast<std::size_t>(-1);
+
+  std::set<int> named_by(std::size_t group) const {
+    const Grouping::Group& g = grouping_.groups[group];
+    std::set<int> slots;
+    const auto add = [&](const std::vector<int>& some) { slots.insert(some.begin(), some.end()); };
+    const auto add_kernel = [&](const Kernel& kernel) {
+      add(nixie::slots_read(kernel)), add(nixie::slots_written(kernel));
+    };
+    for (const Kernel& member : g.members) add_kernel(member);
+    if (g.by)
+      for (const Choice& choice : g.by->choices)
+        add_kernel(choice.kernel), add(slots_read(choice)), add(slots_written(choice));
+    return slots;
+  }
+  void list(std::size_t group) {
+    named_.resize(grouping_.plan.slots.size());
+    for (int slot : named_by(group)) {
+      auto& numbers = named_[at(slot)];
+      if (std::find(numbers.begin(), numbers.end(), number_at_[group]) == numbers.end())
+        numbers.push_back(number_at_[group]);
+    }
+  }
+
+  const Grouping& grouping_;
+  std::vector<std::size_t> number_at_, place_of_;  // a group's number stays where its place changes
+  std::vector<std::vector<std::size_t>> named_;    // by slot: the groups that name it, or did
+};
 
 // Drops groups that make nothing anyone reads.
 void drop_unread(Grouping& grouping) {
@@ -201,15 +278,22 @@ void clone_into(Grouping& grouping, std::size_t group, const Kernel& maker) {
 }
 
 void absorb(Grouping& grouping) {
+  Neighbours neighbours(grouping);
+  const auto absorb_one = [&](std::size_t& group) {
+    if (!grouping.groups[group].by) return false;
+    const GroupIndices others = neighbours.of(group);
+    for (std::size_t other : others)
+      if (const auto absorbed = absorb(grouping, group, other)) {
+        neighbours.follow(group, other, *absorbed, others);
+        group = absorbed->group;
+        return true;
+      }
+    return false;
+  };
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t g = 0; g < grouping.groups.size(); ++g)
-      for (std::size_t other = 0; other < grouping.groups.size(); ++other) {
-        if (other == g || !grouping.groups[g].by) continue;
-        const auto now = absorb(grouping, g, other);
-        if (!now) continue;
-        g = *now, other = static_cast<std::size_t>(-1), changed = true;  // from the first again
-      }
+      while (absorb_one(g)) changed = true;
   }
   drop_unread(grouping);
 }
