@@ -8,8 +8,6 @@
 namespace nixie {
 namespace {
 
-bool contains(const std::vector<int>& slots, int slot) { return std::count(slots.begin(), slots.end(), slot) > 0; }
-
 template <class Touches>
 std::vector<std::size_t> kernels_that(const std::vector<Kernel>& kernels, Touches touches) {
   std::vector<std::size_t> found;
@@ -34,8 +32,14 @@ std::vector<int> slots_written(const Kernel& kernel) {
   return slots;
 }
 
-bool reads(const Kernel& kernel, int slot) { return contains(slots_read(kernel), slot); }
-bool writes(const Kernel& kernel, int slot) { return contains(slots_written(kernel), slot); }
+bool reads(const Kernel& kernel, int slot) {
+  const auto is_there = [&](const auto& access) { return access.slot == slot; };
+  return std::ranges::any_of(kernel.loads, is_there) ||
+         (kernel.head && std::ranges::any_of(kernel.head->operands, is_there));
+}
+bool writes(const Kernel& kernel, int slot) {
+  return std::ranges::any_of(kernel.stores, [&](const Access& access) { return access.slot == slot; });
+}
 
 bool finds_positions(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)

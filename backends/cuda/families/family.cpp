@@ -19,6 +19,20 @@ std::vector<std::size_t> groups_that(const Grouping& grouping, Touches touches) 
   return found;
 }
 
+// The accesses that a choice's program stores to, in order.
+template <class Visit>
+void for_each_store(const Choice& choice, Visit visit) {
+  if (choice.pooled) {
+    visit(choice.pooled->output), visit(choice.pooled->index);
+  } else {
+    for (const Access& store : choice.kernel.stores) visit(store);
+    for (const Kernel& kernel : choice.beside)
+      for (const Access& store : kernel.stores) visit(store);
+  }
+  if (choice.index) visit(*choice.index);
+  if (choice.channel_sum) visit(*choice.channel_sum);
+}
+
 }  // namespace
 
 Plan with_slots_apart(const Plan& plan) {
@@ -28,11 +42,8 @@ Plan with_slots_apart(const Plan& plan) {
 }
 
 std::vector<Access> stores_of(const Choice& choice) {
-  std::vector<Access> stores = choice.kernel.stores;
-  for (const Kernel& kernel : choice.beside) stores.insert(stores.end(), kernel.stores.begin(), kernel.stores.end());
-  if (choice.pooled) stores = {choice.pooled->output, choice.pooled->index};
-  if (choice.index) stores.push_back(*choice.index);
-  if (choice.channel_sum) stores.push_back(*choice.channel_sum);
+  std::vector<Access> stores;
+  for_each_store(choice, [&](const Access& store) { stores.push_back(store); });
   return stores;
 }
 
@@ -59,7 +70,7 @@ std::vector<int> slots_read(const Choice& choice) {
 
 std::vector<int> slots_written(const Choice& choice) {
   std::vector<int> slots;
-  for (const Access& store : stores_of(choice)) slots.push_back(store.slot);
+  for_each_store(choice, [&](const Access& store) { slots.push_back(store.slot); });
   if (choice.leaves) slots.push_back(choice.leaves->slot);
   const auto* conv = choice.kernel.head ? std::get_if<Conv>(&choice.kernel.head->op) : nullptr;
   if (choice.packed_images && conv && conv->role == ConvRole::output) slots.push_back(*choice.packed_images);
