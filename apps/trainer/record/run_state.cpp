@@ -117,15 +117,6 @@ void check_preparation(const Checkpoint& header, const Refuse& refuse) {
 
 }  // namespace
 
-bool RunState::follows(const RunState& earlier) const {
-  return std::ranges::mismatch(returns, earlier.returns).in2 == earlier.returns.end();
-}
-
-bool RunState::comes_from(const RunState& earlier) const {
-  return follows(earlier) && std::all_of(returns.begin() + std::ssize(earlier.returns), returns.end(),
-                                         [&](std::int64_t to) { return earlier.step <= to; });
-}
-
 Checkpoint::Values values_of(const RunState& state) {
   Checkpoint::Values values = {{"step", state.step},
                                {"epoch", state.step / state.steps_per_epoch},
