@@ -14,33 +14,35 @@ namespace nixie {
 namespace {
 
 constexpr const char* kWriter = "nixie " NIXIE_VERSION;
-/// Tells by the fingerprints whether the data are still those of the checkpoint.
-void check_data(const Checkpoint::Values& state, const SnapshotTarget& target) {
-  const Checkpoint::Values mine = values_of(target.data);
-  for (const auto& [name, half] : {std::pair("train_data", "training"), std::pair("test_data", "test")}) {
-    if (!state.contains(name) || !mine.contains(name) || state.at(name) == mine.at(name)) continue;
-    const std::string line = fmt::format("the {} data are not those of the checkpoint's run", half);
-    if (!target.may_change("data"))
-      fail(Fault::checkpoint, line,
-           " (samples, their order, targets or classes differ); resume with the same, or name ",
-           "the data with --set, as in --set data.", target.config.data.kind(), ".batch=", target.config.data.batch());
-    if (target.note) target.note(line);
-  }
+
+/// The data differ from the checkpoint's as the line says: refused, or told where --set names them.
+void tell_difference(const std::string& line, const SnapshotTarget& target) {
+  if (!target.may_change("data"))
+    fail(Fault::checkpoint, line, "; resume with the same, or name the data with --set, as in --set data.",
+         target.config.data.kind(), ".batch=", target.config.data.batch());
+  if (target.note) target.note(line);
 }
 
-/// Tells whether samples and classes are still those of the checkpoint's header; an older one may lack the samples.
+/// Compares fingerprints.
+void check_data(const Checkpoint::Values& state, const SnapshotTarget& target) {
+  const Checkpoint::Values mine = values_of(target.data);
+  for (const auto& [name, half] : {std::pair("train_data", "training"), std::pair("test_data", "test")})
+    if (state.contains(name) && mine.contains(name) && state.at(name) != mine.at(name))
+      tell_difference(fmt::format("the {} data are not those of the checkpoint's run (samples, their order, targets or "
+                                  "classes differ)",
+                                  half),
+                      target);
+}
+
+/// Compares samples and classes with the checkpoint's header; an older one may lack the samples.
 void check_names(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   const Shape sample = target.data.train->sample_shape();
-  const bool has_samples = header.input_shape.empty() || std::ranges::equal(header.input_shape, sample);
-  const bool has_classes = header.class_names == target.data.train->class_names();
-  if (has_samples && has_classes) return;
-  const std::string line = has_samples ? "its class names are not those of the data"
-                                       : fmt::format("its samples are [{}], those of the data {}",
-                                                     fmt::join(header.input_shape, ", "), sample);
-  if (!target.may_change("data"))
-    fail(Fault::checkpoint, file.string(), ": ", line, "; resume with the same, or name the data with --set, ",
-         "as in --set data.", target.config.data.kind(), ".batch=", target.config.data.batch());
-  if (target.note) target.note(file.string() + ": " + line);
+  if (!header.input_shape.empty() && !std::ranges::equal(header.input_shape, sample))
+    tell_difference(fmt::format("{}: its samples are [{}], those of the data {}", file.string(),
+                                fmt::join(header.input_shape, ", "), sample),
+                    target);
+  else if (header.class_names != target.data.train->class_names())
+    tell_difference(file.string() + ": its class names are not those of the data", target);
 }
 
 template <class T>

@@ -200,7 +200,10 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   tell(&Callback::train_ends, is_done);
   return is_done;
 } catch (const std::exception& error) {
-  log_failure(error.what());
+  try {
+    note(error.what());
+  } catch (const Error&) {  // why the run ends is worth more than its line
+  }
   throw;
 }
 

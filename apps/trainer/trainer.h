@@ -141,7 +141,6 @@ class Trainer {
   void keep_last();
   /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
   void open_record();
-  void log_failure(const std::string& what);
   void start_loader();
   bool train_on(const std::function<bool()>& save_now);
   /// The next batch of the step that follows those that are done.
@@ -200,8 +199,7 @@ class Trainer {
   Objective objective() const { return Objective(config_, data_.train->target()); }
   void measure_for_report();
   void write_report();
-  /// Those that the run's folder may hold.
-  std::vector<FilePlace> checkpoints() const;
+  const Folder* folder() const { return lock_ ? &lock_->folder() : nullptr; }
   /// Of a file of the run.
   FilePlace place(const std::string& file) const { return {lock_->folder(), file}; }
   bool writes() const { return lock_.has_value(); }

@@ -70,7 +70,7 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
   end_save();
   const SnapshotTarget mine = target(changes);
-  std::optional<LoadedFile> loaded = load_first(checkpoints(), mine);
+  std::optional<LoadedFile> loaded = load_first(Origin().candidates(folder()), mine);
   if (!loaded) {
     origin_.is_resumed = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
@@ -108,10 +108,6 @@ bool Trainer::lacks_best() {
   return true;
 }
 
-std::vector<FilePlace> Trainer::checkpoints() const {
-  return writes() ? run_checkpoints(lock_->folder()) : std::vector<FilePlace>{};
-}
-
 bool Trainer::is_of_run(const FilePlace& file) const { return writes() && is_same_file(file, place(file.name())); }
 
 Checkpoint Trainer::snapshot() const {
@@ -147,13 +143,6 @@ void Trainer::open_record() {
     origin_.last = Origin::Last{.is_scheduled = false, .is_own = false};
   progress_.log().open(place("log.txt"));
   for (const std::string& note : record_->notes()) progress_.line(note);
-}
-
-void Trainer::log_failure(const std::string& what) {
-  try {
-    progress_.log().add(what);
-  } catch (const Error&) {  // why the run ends is worth more than its line
-  }
 }
 
 void Trainer::measure_for_report() {

@@ -43,7 +43,7 @@ bool Trainer::load_good(std::int64_t below, bool any) {
     progress_.line(error.what());
   };
   std::multimap<std::int64_t, FilePlace, std::greater<>> newest_first;
-  for (const FilePlace& file : origin_.candidates(lock_ ? &lock_->folder() : nullptr)) try {
+  for (const FilePlace& file : origin_.candidates(folder())) try {
       if (!std::filesystem::exists(file.status())) continue;
       const Checkpoint header = load_checkpoint(file, {.header_only = true});
       const RunState state = run_state_of(header.state);

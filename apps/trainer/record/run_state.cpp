@@ -18,11 +18,9 @@ using Refuse = std::function<void(const std::string& what)>;
 
 /// A value of the kind that each name has, which may stand in /state.
 Checkpoint::Values known_values() {
-  Checkpoint::Values known = values_of(RunState{.steps_per_epoch = 1});
+  Checkpoint::Values known =
+      values_of(RunState{.steps_per_epoch = 1, .metrics_checksum = "0", .returns = {0}, .went_back_to = 0});
   known.insert({{kOldScore, 0.0},
-                {"went_back_to", std::int64_t{0}},
-                {"returns", std::string{}},
-                {"metrics_checksum", std::string{}},
                 {"train_samples", std::int64_t{0}},
                 {"test_samples", std::int64_t{0}},
                 {"train_data", std::string{}},
