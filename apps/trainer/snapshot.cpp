@@ -7,6 +7,7 @@
 #include <set>
 
 #include "nixie/apps/trainer/objective.h"
+#include "nixie/apps/trainer/record/course.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint_state.h"
@@ -15,33 +16,35 @@ namespace nixie {
 namespace {
 
 constexpr const char* kWriter = "nixie " NIXIE_VERSION;
-/// Tells by the fingerprints whether the data are still those of the checkpoint.
-void check_data(const Checkpoint::Values& state, const SnapshotTarget& target) {
-  const Checkpoint::Values mine = values_of(target.data);
-  for (const auto& [name, half] : {std::pair("train_data", "training"), std::pair("test_data", "test")}) {
-    if (!state.contains(name) || !mine.contains(name) || state.at(name) == mine.at(name)) continue;
-    const std::string line = fmt::format("the {} data are not those of the checkpoint's run", half);
-    if (std::find(target.changes.begin(), target.changes.end(), "data") == target.changes.end())
-      fail(Fault::checkpoint, line,
-           " (samples, their order, targets or classes differ); resume with the same, or name ",
-           "the data with --set, as in --set data.", target.config.data.kind(), ".batch=", target.config.data.batch());
-    if (target.note) target.note(line);
-  }
+
+/// The data differ from the checkpoint's as the line says: refused, or told where --set names them.
+void tell_difference(const std::string& line, const SnapshotTarget& target) {
+  if (!target.may_change("data"))
+    fail(Fault::checkpoint, line, "; resume with the same, or name the data with --set, as in --set data.",
+         target.config.data.kind(), ".batch=", target.config.data.batch());
+  if (target.note) target.note(line);
 }
 
-/// Tells whether samples and classes are still those of the checkpoint's header; an older one may lack the samples.
+/// Compares fingerprints.
+void check_data(const Checkpoint::Values& state, const SnapshotTarget& target) {
+  const Checkpoint::Values mine = values_of(target.data);
+  for (const auto& [name, half] : {std::pair("train_data", "training"), std::pair("test_data", "test")})
+    if (state.contains(name) && mine.contains(name) && state.at(name) != mine.at(name))
+      tell_difference(fmt::format("the {} data are not those of the checkpoint's run (samples, their order, targets or "
+                                  "classes differ)",
+                                  half),
+                      target);
+}
+
+/// Compares samples and classes with the checkpoint's header; an older one may lack the samples.
 void check_names(const std::filesystem::path& file, const Checkpoint& header, const SnapshotTarget& target) {
   const Shape sample = target.data.train->sample_shape();
-  const bool has_samples = header.input_shape.empty() || std::ranges::equal(header.input_shape, sample);
-  const bool has_classes = header.class_names == target.data.train->class_names();
-  if (has_samples && has_classes) return;
-  const std::string line = has_samples ? "its class names are not those of the data"
-                                       : fmt::format("its samples are [{}], those of the data {}",
-                                                     fmt::join(header.input_shape, ", "), sample);
-  if (std::find(target.changes.begin(), target.changes.end(), "data") == target.changes.end())
-    fail(Fault::checkpoint, file.string(), ": ", line, "; resume with the same, or name the data with --set, ",
-         "as in --set data.", target.config.data.kind(), ".batch=", target.config.data.batch());
-  if (target.note) target.note(file.string() + ": " + line);
+  if (!header.input_shape.empty() && !std::ranges::equal(header.input_shape, sample))
+    tell_difference(fmt::format("{}: its samples are [{}], those of the data {}", file.string(),
+                                fmt::join(header.input_shape, ", "), sample),
+                    target);
+  else if (header.class_names != target.data.train->class_names())
+    tell_difference(file.string() + ": its class names are not those of the data", target);
 }
 
 template <class T>
@@ -79,8 +82,7 @@ void check_changes(const std::filesystem::path& file, const Checkpoint& header, 
           "; its optimizer's state is of the parameters that it trained: resume with the run's own, or begin a new run "
           "with --set init_from=",
           file.string());
-    const bool is_wanted = std::find(target.changes.begin(), target.changes.end(), key) != target.changes.end();
-    if (!is_kept_key(key) || is_wanted) {
+    if (!is_kept_key(key) || target.may_change(key)) {
       if (target.note) target.note("changed since the checkpoint: " + change);
       continue;
     }
@@ -225,8 +227,6 @@ TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::pa
   return of_the_file([&] { return read_config(saved_tree(checkpoint, file)); });
 }
 
-bool is_kept_key(const std::string& key) { return key == "model" || key == "data" || key == "optimizer"; }
-
 TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkpoints,
                      const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note) {
   TrainConfig config = load_config(file);
@@ -255,16 +255,6 @@ std::optional<TrainConfig> config_of(const std::filesystem::path& file, const Ch
     return std::nullopt;
   }
   return saved_config(header, file);
-}
-
-std::int64_t next_evaluation(const TrainConfig& config, std::int64_t steps_per_epoch, std::int64_t step) {
-  const std::int64_t every = config.evaluate_every > 0 ? config.evaluate_every : steps_per_epoch;
-  return std::min((step / every + 1) * every, config.total_steps(steps_per_epoch));
-}
-
-bool is_scheduled(const TrainConfig& config, const RunState& state) {
-  const bool evaluates = next_evaluation(config, state.steps_per_epoch, state.step - 1) == state.step;
-  return state.evaluated == state.step || (!evaluates && config.save_every > 0 && state.step % config.save_every == 0);
 }
 
 Checkpoint load_snapshot(const FilePlace& place, const SnapshotTarget& target) {

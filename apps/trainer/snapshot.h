@@ -1,6 +1,8 @@
 // Snapshot: the trainer's state in a Checkpoint: writes and restores it.
 #pragma once
 
+#include <algorithm>
+
 #include "nixie/apps/trainer/record/run_state.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/models/io/checkpoint.h"
@@ -27,19 +29,17 @@ struct SnapshotTarget {
   std::vector<std::string> changes;
   /// Receives each difference.
   std::function<void(const std::string&)> note;
+
+  bool may_change(const std::string& key) const { return std::ranges::find(changes, key) != changes.end(); }
 };
 
 /// The configuration that a checkpoint holds, as a tree and read; its mistakes are the file's: Fault::checkpoint.
 Tree saved_tree(const Checkpoint& checkpoint, const std::filesystem::path& file);
 TrainConfig saved_config(const Checkpoint& checkpoint, const std::filesystem::path& file);
 
-/// Whether a resumed run keeps the checkpoint's part of the configuration (`model`, `data`, `optimizer`), unless a
-/// change names it.
-bool is_kept_key(const std::string& key);
-
-/// The configuration `file` of a run's folder with `assignments`, where the parts that a resumed run keeps are
-/// those of the first checkpoint that can be read: the run may have been killed between writing the file and the
-/// checkpoint. `note` receives such differences.
+/// The configuration `file` of a run's folder with `assignments`, where what a resumed run keeps is that of the first
+/// of the checkpoints that can be read: the run may have been killed between writing the file and the checkpoint.
+/// `note` receives such differences.
 TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkpoints,
                      const std::vector<std::string>& assignments, const std::function<void(const std::string&)>& note);
 
@@ -47,11 +47,6 @@ TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkp
 /// no text names. Throws Fault::checkpoint.
 std::optional<TrainConfig> config_of(const std::filesystem::path& file, const Checkpoint& header,
                                      const SnapshotTarget& target);
-
-/// The first step after `step` that is followed by an evaluation.
-std::int64_t next_evaluation(const TrainConfig& config, std::int64_t steps_per_epoch, std::int64_t step);
-/// Whether a run that nobody disturbs saves this state: it was evaluated, or save_every is due.
-bool is_scheduled(const TrainConfig& config, const RunState& state);
 
 /// Loads a checkpoint for the target. Refuses, before any array is read, one of another model, dataset or optimizer (a
 /// usage Error with the differences, unless they are among its `changes`), seed or number of steps per epoch

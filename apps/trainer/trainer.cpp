@@ -1,4 +1,4 @@
-// The training loop. All that changes on the device is a Variable; all else follows from the number of steps done.
+// The training loop with its evaluations. All that changes on the device is a Variable; all else follows from the step.
 #include "nixie/apps/trainer/trainer.h"
 
 #include <algorithm>
@@ -93,6 +93,11 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
   return Averages(model, averaged_model(config, input), config.ema);
 }
 
+TrainerOptions with_backend(TrainerOptions options, const TrainConfig& config) {
+  if (!options.backend) options.backend = make_backend(config.backend, config.threads);
+  return options;
+}
+
 /// `of 10 classes`
 std::string target_text(const Dataset& data) {
   if (data.target().is_class()) return fmt::format("of {} classes", data.classes());
@@ -103,37 +108,35 @@ std::string target_text(const Dataset& data) {
 
 Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     : config_(config),
-      options_(options),
-      backend_(options.backend ? options.backend : make_backend(config.backend, config.threads)),
+      options_(with_backend(options, config)),
       data_(config.data.open()),
-      loader_options_(loader_options(config)),
       loader_(at_key(
           config.places, "data." + config.data.kind() + ".batch",
-          [&] { return Loader(data_.train, loader_options_, config.seed, true); }, Fault::data)),
-      steps_per_epoch_(steps_of(config, loader_)),
+          [&] { return Loader(data_.train, loader_options(config), config.seed, true); }, Fault::data)),
+      state_{.steps_per_epoch = steps_of(config, loader_)},
       model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
-      total_steps_(at_key(config.places, config.steps > 0 ? "steps" : "epochs",
-                          [&] { return config.total_steps(steps_per_epoch_); })),
-      optimizer_(at_key(config.places, "optimizer",
-                        [&] {
-                          return Optimizer(model_.parameters(),
-                                           {.rule = config.optimizer,
-                                            .schedule = config.schedule,
-                                            .freeze = config.freeze,
-                                            .groups = config.parameter_groups,
-                                            .clip_value = config.clip_value,
-                                            .clip_norm = config.clip_norm,
-                                            .loss_scale = loss_scale(config)},
-                                           run_length());
-                        })),
-      state_{.steps_per_epoch = steps_per_epoch_},
+      optimizer_([&] {
+        const RunLength length =
+            at_key(config.places, config.steps > 0 ? "steps" : "epochs", [&] { return run_length(); });
+        return at_key(config.places, "optimizer", [&] {
+          return Optimizer(model_.parameters(),
+                           {.rule = config.optimizer,
+                            .schedule = config.schedule,
+                            .freeze = config.freeze,
+                            .groups = config.parameter_groups,
+                            .clip_value = config.clip_value,
+                            .clip_norm = config.clip_norm,
+                            .loss_scale = loss_scale(config)},
+                           length);
+        });
+      }()),
       averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
-      train_step_(*backend_, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
+      train_step_(*options_.backend, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
       progress_(options.out) {
   check_texts(config_, *data_.train);
   if (data_.test)
-    evaluator_.emplace(*backend_, averages_ ? averages_->model() : model_, config_, data_.test, loader_options_,
-                       "the test half");
+    evaluator_.emplace(*options_.backend, averages_ ? averages_->model() : model_, config_, data_.test,
+                       loader_options(config_), "the test half");
   const auto null = std::ranges::find(options.callbacks, nullptr);
   check(null == options.callbacks.end(), "trainer: callbacks[", null - options.callbacks.begin(),
         "] is null; leave it out");
@@ -161,10 +164,10 @@ std::string Trainer::summary() const {
   return fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
              "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all{}",
-             machine_text(*backend_, config_.threads), config_.model.kind(), parameters.count(),
+             machine_text(*options_.backend, config_.threads), config_.model.kind(), parameters.count(),
              parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test ? data_.test->size() : 0, target_text(*data_.train), steps_per_epoch_,
-             config_.data.batch() * config_.accumulate, total_steps_,
+             data_.train->size(), data_.test ? data_.test->size() : 0, target_text(*data_.train), steps_per_epoch(),
+             config_.data.batch() * config_.accumulate, total_steps(),
              evaluates() ? "" : "\nnothing is held out: there are no evaluations, and last.h5 is the checkpoint") +
          notes;
 }
@@ -176,20 +179,19 @@ void Trainer::trace_steps() {
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   check_idle("train");
-  if (writes() && !record_ && !is_resumed_) check_holds_no_run(lock_->folder());
-  const Mark mark(is_training_);
-  is_stopped_ = false;
+  if (writes() && !record_ && !origin_.is_resumed) check_holds_no_run(lock_->folder());
+  const std::unique_ptr<std::optional<Session>, void (*)(std::optional<Session>*)> session(
+      &session_, [](auto* ended) { ended->reset(); });
+  session_ = Session{stop};
   trace_steps();
   take_memory();
   // Want of memory, too, refuses a resume before it changes the folder.
-  if (is_resumed_ && state_.step < total_steps_) train_step_.compile();
+  if (origin_.is_resumed && step() < total_steps()) train_step_.compile();
   if (writes() && data_values_.empty()) data_values_ = values_of(data_);
-  asks_to_stop_ = [this, stop] { return is_stopped_ || (stop && stop()); };
   tell(&Callback::train_begins);
   bool is_done = false;
   for (bool ended = false; !ended;) try {
-      is_done = train_on(asks_to_stop_, save_now);
-      saver_.wait();
+      is_done = train_on(save_now);
       check_saved();
       ended = true;
     } catch (const Error& error) {
@@ -198,16 +200,18 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   tell(&Callback::train_ends, is_done);
   return is_done;
 } catch (const std::exception& error) {
-  log_failure(error.what());
+  try {
+    note(error.what());
+  } catch (const Error&) {  // why the run ends is worth more than its line
+  }
   throw;
 }
 
 void Trainer::start_loader() {
-  loader_.start(
-      {.epoch = state_.step / steps_per_epoch_, .batch = state_.step % steps_per_epoch_ * config_.accumulate});
+  loader_.start({.epoch = step() / steps_per_epoch(), .batch = step() % steps_per_epoch() * config_.accumulate});
 }
 
-bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now) {
+bool Trainer::train_on(const std::function<bool()>& save_now) {
   measure_for_report();
   std::optional<Watchdog> watchdog;  // before the folder holds a run: its thread may be refused
   if (options_.out)
@@ -218,48 +222,48 @@ bool Trainer::train_on(const std::function<bool()>& stop, const std::function<bo
   start_loader();                // behind all threads, whose stacks no batch changes
   const bool begins = !record_;  // else it rolled back
   open_record();
-  if (begins && may_lack_kept()) keep_last();
-  progress_.start(state_.step, total_steps_, steps_per_epoch_, config_.data.batch() * config_.accumulate);
+  if (begins && may_lack_kept(state_)) keep_last();
+  progress_.start(step(), total_steps(), steps_per_epoch(), config_.data.batch() * config_.accumulate);
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };
   const auto tell_saved = [&] {
-    saver_.wait(), check_saved();
-    if (writes()) progress_.line(fmt::format("saved after step {}", state_.step));
+    check_saved();
+    if (writes()) progress_.line(fmt::format("saved after step {}", step()));
   };
   const auto evaluated = [&] {
     if (watchdog) watchdog->mark();
     if (save_now && save_now()) save({"last.h5"}), tell_saved();  // a resume begins with the evaluation
-    return stop && stop();
+    return is_asked_to_stop();
   };
   enter("evaluates");
-  const bool was_stopped = state_.step > 0 && is_evaluation_due() && state_.evaluated < state_.step;
+  const bool was_stopped = step() > 0 && is_evaluation_due(config_, state_) && state_.evaluated < step();
   if (was_stopped && !evaluate_and_save(evaluated)) return false;
-  while (state_.step < total_steps_ && !is_out_of_patience()) {  // a run that ended early stays so when resumed
-    const std::int64_t epoch = state_.step / steps_per_epoch_;
-    if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_begins, epoch);
+  // A run that ended early stays so when resumed.
+  while (step() < total_steps() && !is_out_of_patience(config_, state_)) {
+    const std::int64_t epoch = step() / steps_per_epoch();
+    if (step() % steps_per_epoch() == 0) tell(&Callback::epoch_begins, epoch);
     train_once(enter);
-    saver_.check();
-    check_saved();
-    tell(&Callback::step_ends, state_.step);
+    check_saved(&Saver::check);
+    tell(&Callback::step_ends, step());
     enter("logs, evaluates or saves");
-    const bool evaluates = is_evaluation_due();
-    if (evaluates || is_row_due()) log_interval();
+    const bool evaluates = is_evaluation_due(config_, state_);
+    if (evaluates || is_row_due(config_, state_)) log_interval();
     if (evaluates && !evaluate_and_save(evaluated)) return false;
-    const bool is_stopped = stop && stop() && state_.step < total_steps_, is_wanted = save_now && save_now();
-    const bool is_due = config_.save_every > 0 && state_.step % config_.save_every == 0;
-    if (!evaluates && (is_stopped || is_wanted || is_due)) save({"last.h5"});
+    const bool is_stopped = is_asked_to_stop() && step() < total_steps(), is_wanted = save_now && save_now();
+    if (!evaluates && (is_stopped || is_wanted || is_scheduled(config_, state_))) save({"last.h5"});
     if (is_wanted) tell_saved();
-    if (state_.step % steps_per_epoch_ == 0) tell(&Callback::epoch_ends, epoch);
+    if (step() % steps_per_epoch() == 0) tell(&Callback::epoch_ends, epoch);
     if (is_stopped) return false;
     if (watchdog) watchdog->mark();
   }
-  if (lacks_last_) save({"last.h5"});
+  check_saved();
+  if (!origin_.last) save({"last.h5"});
   return true;
 }
 
 const Batch& Trainer::next_batch() {
-  const std::int64_t epoch = state_.step / steps_per_epoch_;
+  const std::int64_t epoch = step() / steps_per_epoch();
   while (loader_.position().epoch < epoch) loader_.next();  // too few for another step, and the end itself
   return *loader_.next();
 }
@@ -289,17 +293,6 @@ void Trainer::show_running_figures() {
 
 double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
-std::int64_t Trainer::next_evaluation() const { return nixie::next_evaluation(config_, steps_per_epoch_, state_.step); }
-
-bool Trainer::is_evaluation_due() const {
-  return nixie::next_evaluation(config_, steps_per_epoch_, state_.step - 1) == state_.step;
-}
-
-// Means over few steps are noisy, so the row of an evaluation takes over a row that would leave it less than half.
-bool Trainer::is_row_due() const {
-  return state_.step - state_.logged >= config_.log_every && 2 * (next_evaluation() - state_.step) >= config_.log_every;
-}
-
 void Trainer::read_sums() {
   const StepSums sums = train_step_.sums();
   state_.loss_sum = sums.loss;
@@ -315,14 +308,14 @@ void Trainer::log_interval() {
   if (steps < 1) {
     if (state_.skipped >= kMostSkipped)
       fail_non_finite(fmt::format("a loss or a gradient of each step since step {}", state_.logged + 1), state_.step);
-    if (state_.step < total_steps_) return;  // the row waits for a step that counts
+    if (step() < total_steps()) return;  // the row waits for a step that counts
   }
   if (state_.skipped > 0)
     progress_.line(
         fmt::format("{} of the steps {} to {} had a loss or a gradient that is not finite and changed nothing",
                     state_.skipped, state_.logged + 1, state_.step));
   if (steps < 1) return;
-  const std::int64_t epoch = (state_.step - 1) / steps_per_epoch_;
+  const std::int64_t epoch = (step() - 1) / steps_per_epoch();
   Interval interval{.epoch = epoch,
                     .step = state_.step,
                     .loss = state_.loss_sum / steps,
@@ -343,10 +336,64 @@ void Trainer::log_interval() {
                       progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
   tell(&Callback::interval_ends, interval);
-  state_.logged = state_.step;
-  state_.loss_sum = state_.accuracy_sum = 0;
-  state_.skipped = 0;
+  count_row(state_);
   train_step_.clear_sums();
+}
+
+// Larger is better.
+double Trainer::score(const Evaluation& result) const {
+  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
+  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
+  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
+                                  [&](const auto& metric) { return metric.first == config_.best_by; });
+  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
+  return metric.is_error() ? -found->second : found->second;
+}
+
+bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
+  progress_.pause();
+  if (!evaluator_) {
+    state_.evaluated = state_.step;  // what an evaluation would be followed by is done
+    save({"last.h5"}, config_.keep);
+    write_report();
+    return progress_.resume(), true;
+  }
+  if (!evaluation_) evaluation_ = or_save([&] { return evaluator_->run(stop); });
+  if (!evaluation_) {  // stopped inside it: a resume begins with it
+    save({"last.h5"});
+    return false;
+  }
+  const Evaluation& result = *evaluation_;
+  if (!std::isfinite(result.loss)) fail_non_finite(kTestLoss, state_.step);
+  const std::int64_t epoch = (step() - 1) / steps_per_epoch() + 1;
+  std::string line = config_.evaluate_every > 0 ? fmt::format("step {} {}", state_.step, to_string(result))
+                                                : fmt::format("epoch {} {}", epoch, to_string(result));
+  Figures figures{
+      .epoch = epoch, .step = state_.step, .loss = result.loss, .accuracy = result.accuracy, .rate = rate()};
+  for (const auto& [name, value] : result.metrics) {
+    line += fmt::format(" {} {:.4f}", name, value);
+    figures.metrics.push_back(value);
+  }
+  if (record_) record_->evaluation(figures);
+  progress_.line(line);
+  tell(&Callback::evaluation_ends, result);
+  optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
+  const bool is_best = count_evaluation(state_, score(result), std::exchange(origin_.lacks_best, false));
+  // best.h5 before last.h5, which says that it is there.
+  save(is_best ? std::vector<std::string>{"best.h5", "last.h5"} : std::vector<std::string>{"last.h5"}, config_.keep);
+  write_report();
+  progress_.resume();
+  if (is_out_of_patience(config_, state_))
+    progress_.line(fmt::format("no better {} in {} evaluations: the run ends",
+                               std::isnan(result.accuracy) && config_.best_by == "accuracy" ? "loss" : config_.best_by,
+                               config_.patience));
+  return true;
+}
+
+Evaluation Trainer::evaluate() {
+  check(evaluates(), "trainer: nothing is held out (holdout: 0), so there is nothing to evaluate on");
+  if (!evaluation_) evaluation_ = evaluator_->run();
+  return *evaluation_;
 }
 
 }  // namespace nixie

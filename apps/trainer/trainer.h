@@ -5,10 +5,9 @@
 //   Evaluation result = trainer.evaluate();
 #pragma once
 
-#include <limits>
-
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/progress.h"
+#include "nixie/apps/trainer/record/course.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/record/run_record.h"
 #include "nixie/apps/trainer/record/saver.h"
@@ -93,58 +92,55 @@ class Trainer {
   const Model& model() const { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
   /// From a callback: the run ends after this step as if it was asked to stop.
-  void stop() { is_stopped_ = true; }
+  void stop() {
+    if (session_) session_->is_stopped = true;
+  }
   std::int64_t step() const { return state_.step; }
-  std::int64_t total_steps() const { return total_steps_; }
-  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  std::int64_t total_steps() const { return config_.total_steps(state_.steps_per_epoch); }
+  std::int64_t steps_per_epoch() const { return state_.steps_per_epoch; }
   /// The time in which the last call of `train` waited for batches.
   double seconds_waited() const { return progress_.seconds_waited(); }
 
  private:
   static constexpr const char* kTestLoss = "the test loss";
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-  /// A state that could not be saved.
-  struct Unsaved {
-    std::string array;           // the first that is not finite
-    std::int64_t step = 0;       // of the state
-    std::int64_t past = kNever;  // past_ as it was before
+  /// A call of `train`, for as long as it runs.
+  struct Session {
+    std::function<bool()> stop;
+    bool is_stopped = false;
   };
 
-  /// Sets a flag for as long as it lives.
-  class Mark {
-   public:
-    explicit Mark(bool& flag) : flag_(flag) { flag_ = true; }
-    ~Mark() { flag_ = false; }
-    Mark(const Mark&) = delete;
-    Mark& operator=(const Mark&) = delete;
+  /// A state that was not saved, for an array that is not finite. The saver throws it.
+  struct Unsaved {
+    std::string array;
+    std::int64_t step, went_back_to;  // of the state before the save
+  };
 
-   private:
-    bool& flag_;
+  /// What only the report shows (`report_detail`).
+  struct Detail {
+    std::string layer_times;
+    std::unique_ptr<GradientProbe> gradients;
   };
 
   void initialize();
   /// Throws a usage Error while `train` runs, which `call` would pull the state away from.
   void check_idle(const char* call) const;
+  bool is_asked_to_stop() const { return session_->is_stopped || (session_->stop && session_->stop()); }
   RunLength run_length() const {
-    return {.steps_per_epoch = static_cast<double>(steps_per_epoch_),
-            .epochs = static_cast<double>(total_steps_) / static_cast<double>(steps_per_epoch_)};
+    return {.steps_per_epoch = static_cast<double>(steps_per_epoch()),
+            .epochs = static_cast<double>(total_steps()) / static_cast<double>(steps_per_epoch())};
   }
   SnapshotTarget target(const std::vector<std::string>& changes);
+  Checkpoint snapshot() const;
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
-  void go_on_from(LoadedFile loaded, const SnapshotTarget& target);
-  /// Tells where the run's best checkpoint is missing, damaged or of another model.
-  void check_best();
-  /// The changes to the folder, besides the record, of going on from an earlier checkpoint.
-  Replacements going_back() const;
+  void go_on_from(LoadedFile loaded, const SnapshotTarget& target, const std::string& from);
+  /// Whether the run's best checkpoint is missing, damaged or of another model; says so.
+  bool lacks_best();
   void keep_last();
   /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
   void open_record();
-  /// Whether the run may have been killed when last.h5 was written, before it was kept under its step's name.
-  bool may_lack_kept() const { return state_.step > 0 && state_.evaluated == state_.step && state_.went_back_to < 0; }
-  void log_failure(const std::string& what);
   void start_loader();
-  bool train_on(const std::function<bool()>& stop, const std::function<bool()>& save_now);
+  bool train_on(const std::function<bool()>& save_now);
   /// The next batch of the step that follows those that are done.
   const Batch& next_batch();
   /// Calls a reader of data between two steps, or between the batches of one: if it fails, the steps done are saved.
@@ -165,25 +161,14 @@ class Trainer {
   void show_running_figures();
   void read_sums();
   void log_interval();
-  /// The first step after the present one that is followed by an evaluation.
-  std::int64_t next_evaluation() const;
-  bool is_evaluation_due() const;
-  bool is_row_due() const;
   /// Saves alone where nothing is held out.
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
-  bool is_out_of_patience() const;
   double rate() const;
-  bool rolls_back() const { return goes_back(config_); }
-  static bool goes_back(const TrainConfig& config) { return config.non_finite == "roll_back"; }
-  /// To the newest good checkpoint of a step below this one that the present state comes from, or to the start where
-  /// there is none. A run goes back to none that a signal asked for, unless it began with it: stopped and resumed it
-  /// ends as if it had not been.
-  void go_back(std::int64_t below);
-  bool load_good(std::int64_t below);
-  /// Whether the present state comes from a checkpoint's: by the steps gone back to and, of a checkpoint in the run's
-  /// folder, by the rows it counts. A resume from an earlier one leaves those behind it there.
-  bool is_past(const FilePlace& file, const RunState& state) const;
+  /// Restores the newest checkpoint before step `below` on the present course, else the start. Checkpoints saved on a
+  /// signal are skipped unless `any` or the run began with it: stopped and resumed it ends as if it had not been.
+  void go_back(std::int64_t below, bool any = false);
+  bool load_good(std::int64_t below, bool any);
   /// Whether a checkpoint of the run is one that its own configuration did not ask for, and goes back to none such.
   bool is_extra(const FilePlace& file, const Checkpoint& header, const SnapshotTarget& target) const;
   void start_again();
@@ -205,57 +190,36 @@ class Trainer {
   void save(const std::vector<std::string>& files, std::int64_t keep = 0);
   /// The run ends with an error that cost no step: saves the state, and hides faults of saving behind that error.
   void save_after_failure();
-  void note_saved(const std::string& file);
-  std::optional<Unsaved> take_unsaved();
-  /// Throws Fault::non_finite where the last save did not write for values that are no numbers.
-  void check_saved();
+  /// Waits for the last save, or only asks for it; what it did not write is no longer counted as saved.
+  std::optional<Unsaved> end_save(void (Saver::*ask)() = &Saver::wait);
+  /// The same; throws Fault::non_finite where it did not write.
+  void check_saved(void (Saver::*ask)() = &Saver::wait);
   Objective objective() const { return Objective(config_, data_.train->target()); }
   void measure_for_report();
   void write_report();
-  /// Those that the run's folder may hold.
-  std::vector<FilePlace> checkpoints() const;
+  const Folder* folder() const { return lock_ ? &lock_->folder() : nullptr; }
   /// The path of a file of the run.
   FilePlace place(const std::string& file) const { return {lock_->folder(), file}; }
-  bool writes() const { return !options_.run.empty(); }
+  bool writes() const { return lock_.has_value(); }
 
   TrainConfig config_;
-  TrainerOptions options_;
-  std::shared_ptr<Backend> backend_;
+  TrainerOptions options_;  // with the backend in any case
   Splits data_;
   Checkpoint::Values data_values_;  // what a checkpoint says of them, read before the first step
-  LoaderOptions loader_options_;
   Loader loader_;
-  std::int64_t steps_per_epoch_;
-  Model model_;
-  std::int64_t total_steps_;
-  Optimizer optimizer_;
   RunState state_;
+  Model model_;
+  Optimizer optimizer_;
   std::optional<Averages> averages_;
   TrainStep train_step_;
   std::optional<Evaluator> evaluator_;  // none where nothing is held out
   Progress progress_;
-  std::mutex saved_mutex_;          // of the next two
-  std::string saved_;               // the last checkpoint written or read, for messages
-  std::optional<Unsaved> unsaved_;  // by the last save
-  bool is_stopped_ = false, is_training_ = false, is_resumed_ = false;
-  std::function<bool()> asks_to_stop_;    // whether the run, or what it searches, is to end
-  bool is_repeating_ = false;             // steps whose rows are written already
-  bool lacks_last_ = false;               // last.h5 is none that the run wrote or went on from
-  bool has_scheduled_last_ = false;       // last.h5 is of the schedule; set by the saver
-  bool agrees_with_table_ = true;         // metrics.csv began with the rows that the checkpoint counted
-  bool has_config_ = false;               // config.yaml is this run's: a change waits for its first checkpoint
-  bool lacks_best_ = false;               // best.h5 is lost: the next evaluation writes it, whatever its score
-  std::optional<FilePlace> begins_with_;  // the checkpoint that the run went on from
-  std::vector<FilePlace> good_;           // where there may be one to go back to
-  std::vector<std::string> changes_;      // parts of the configuration that may differ from the checkpoint's
-  std::int64_t past_ = kNever;            // the step that the run went back to, where it was not saved since
+  std::optional<Session> session_;
+  Origin origin_;
   std::optional<Evaluation> evaluation_;  // of the present weights
-  std::optional<RunLock> lock_;
+  std::optional<RunLock> lock_;           // none where nothing is written
   std::optional<RunRecord> record_;
-  bool has_memory_ = false;
-  std::unique_ptr<std::byte[]> room_for_save_;
-  std::string layer_times_;  // for the report, where it is asked for
-  std::unique_ptr<GradientProbe> probe_;
+  Detail detail_;
   Saver saver_;  // last: it writes the members above until it is destroyed
 };
 

@@ -6,6 +6,7 @@
 
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/tests/apps/poisoned.h"
+#include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -45,13 +46,9 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   EXPECT_FALSE(std::filesystem::exists(stopped / "last.h5"));
 
   config.non_finite = "skip";
-  const std::filesystem::path log = skipped / "log";
-  {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(log.c_str(), "w"), &std::fclose);
-    Trainer trainer(config, {.run = skipped.path(), .out = out.get()});
-    EXPECT_TRUE(trainer.train());
-  }
-  const std::string text = text_of(log);
+  const Printed out;
+  EXPECT_TRUE(Trainer(config, {.run = skipped.path(), .out = out.file()}).train());
+  const std::string text = out.text();
   for (const char* steps : {"1 of the steps 1 to 5 had", "1 of the steps 6 to 10 had", "1 of the steps 11 to 15 had"})
     EXPECT_THAT(text, HasSubstr(steps));
   const Checkpoint saved = load_checkpoint(skipped / "last.h5");

@@ -13,17 +13,42 @@ using testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-TrainConfig three_steps() {
+TrainConfig of_steps(std::int64_t steps, double ema = 0) {
   TrainConfig config = small_config();
-  config.steps = 3;
+  config.steps = steps;
+  config.ema = ema;
   return config;
 }
 
+/// The last checkpoint of a run, which is changed and read again.
+struct Changed {
+  explicit Changed(TrainConfig of = of_steps(3)) : config(std::move(of)) {
+    train_all(folder.path(), config);
+    whole = load_checkpoint(folder / "last.h5");
+  }
+
+  /// What `read` says of the file then, by default a resume.
+  std::string refusal(const std::function<void(Checkpoint&)>& change, const std::function<void()>& read) const {
+    Checkpoint changed = whole;
+    change(changed);
+    save_checkpoint(changed, file);
+    return error_of(Fault::checkpoint, read);
+  }
+  std::string refusal(const std::function<void(Checkpoint&)>& change) const {
+    return refusal(change, [&] { Trainer(config).resume(file); });
+  }
+  std::string refusal(const std::string& name, const Checkpoint::Value& value) const {
+    return refusal([&](Checkpoint& c) { c.state[name] = value; });
+  }
+
+  TempFolder folder;
+  fs::path file = folder / "changed.h5";
+  TrainConfig config;
+  Checkpoint whole;
+};
+
 TEST(Resume, NumbersThatNoRunHasAreRefused) {
-  const TempFolder folder;
-  const TrainConfig config = three_steps();
-  train_all(folder.path(), config);
-  const Checkpoint whole = load_checkpoint(folder / "last.h5");
+  const Changed run;
   const std::int64_t huge = std::int64_t{1} << 62;
   const struct {
     const char* name;
@@ -65,47 +90,28 @@ TEST(Resume, NumbersThatNoRunHasAreRefused) {
                 {"shared.step", 1e9, "/state holds shared.step 1000000000"},
                 {"shared.step", -3.0, "/state holds shared.step -3"},
                 {"unheard_of", std::int64_t{1}, "/state holds the unknown \"unheard_of\""}};
-  for (const auto& c : kCases) {
-    Checkpoint changed = whole;
-    changed.state[c.name] = c.value;
-    save_checkpoint(changed, folder / "changed.h5");
-    EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
-                HasSubstr(c.expected))
-        << c.name;
-  }
-  for (const char* name : {"step", "steps_per_epoch", "logged", "loss_sum", "accuracy_sum", "best_score"}) {
-    Checkpoint lacks = whole;
-    lacks.state.erase(name);
-    save_checkpoint(lacks, folder / "changed.h5");
-    EXPECT_EQ(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+  for (const auto& c : kCases) EXPECT_THAT(run.refusal(c.name, c.value), HasSubstr(c.expected)) << c.name;
+  for (const char* name : {"step", "steps_per_epoch", "logged", "loss_sum", "accuracy_sum", "best_score"})
+    EXPECT_EQ(run.refusal([&](Checkpoint& c) { c.state.erase(name); }),
               fmt::format("{}: /state holds no {}, as every run's does; use another or an older checkpoint",
-                          (folder / "changed.h5").string(), name));
-  }
-  Checkpoint lost = whole;  // none is known yet, but another was worse
-  lost.state["best_score"] = RunState{}.best_score, lost.state["evaluations_since_best"] = std::int64_t{1};
-  save_checkpoint(lost, folder / "changed.h5");
-  EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+                          run.file.string(), name));
+  EXPECT_THAT(run.refusal([](Checkpoint& c) {  // none is known yet, but another was worse
+    c.state["best_score"] = RunState{}.best_score, c.state["evaluations_since_best"] = std::int64_t{1};
+  }),
               HasSubstr("/state holds best_score -1e+300, expected a finite f32"));
-  for (Checkpoint::Values Checkpoint::*part : {&Checkpoint::rng, &Checkpoint::optimizer_options}) {
-    Checkpoint changed = whole;
-    (changed.*part)["unheard_of"] = std::int64_t{1};
-    save_checkpoint(changed, folder / "changed.h5");
-    EXPECT_THAT(error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); }),
+  for (Checkpoint::Values Checkpoint::*part : {&Checkpoint::rng, &Checkpoint::optimizer_options})
+    EXPECT_THAT(run.refusal([&](Checkpoint& c) { (c.*part)["unheard_of"] = std::int64_t{1}; }),
                 HasSubstr("holds the unknown \"unheard_of\""));
-  }
 }
 
 // The optimizer's, its loss scale's and its plateau's: the owner of each states what it may be.
 TEST(Resume, SharedNumbersThatNoRunHasAreRefused) {
-  const TempFolder folder;
-  TrainConfig config = small_config();
+  TrainConfig config = of_steps(12);
   config.precision = "fp16";
   config.schedule = PlateauRate{.rate = 0.1, .patience = 1, .cooldown = 2};
-  config.steps = 12;
   config.epochs = 0;
-  train_all(folder.path(), config);
-  const Checkpoint whole = load_checkpoint(folder / "last.h5");
-  EXPECT_NO_THROW(Trainer(config).resume(folder / "last.h5"));
+  const Changed run(config);
+  EXPECT_NO_THROW(Trainer(config).resume(run.folder / "last.h5"));
   const double nan = std::nan("");
   const struct {
     const char* name;
@@ -121,12 +127,9 @@ TEST(Resume, SharedNumbersThatNoRunHasAreRefused) {
                 {"plateau_cooling", {nan, -1, 0.5, 1e10}, "whole number, 0 to 2147483647"}};
   for (const auto& c : kCases)
     for (const double value : c.values) {
-      Checkpoint changed = whole;
       const std::string name = std::string("shared.") + c.name;
-      ASSERT_TRUE(whole.state.contains(name)) << name;
-      changed.state[name] = value;
-      save_checkpoint(changed, folder / "changed.h5");
-      const std::string error = error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); });
+      ASSERT_TRUE(run.whole.state.contains(name)) << name;
+      const std::string error = run.refusal(name, value);
       EXPECT_THAT(error, HasSubstr("changed.h5: /state holds " + name)) << value;
       EXPECT_THAT(error, HasSubstr(c.expected)) << value;
     }
@@ -134,13 +137,7 @@ TEST(Resume, SharedNumbersThatNoRunHasAreRefused) {
 
 // Predictions, evaluations and exports refuse the same checkpoints as a resume: all of them by load_trained.
 TEST(Resume, WhatNoRunWritesIsRefusedByAllReaders) {
-  const TempFolder folder, averaged;
-  TrainConfig config = small_config();
-  config.steps = 3;
-  train_all(folder.path(), config);
-  TrainConfig with_ema = config;
-  with_ema.ema = 0.9;
-  train_all(averaged.path(), with_ema);
+  const Changed run, averaged(of_steps(3, 0.9));
   using Change = std::function<void(Checkpoint&)>;
   const Array three = Array::from(std::vector<float>{1, 2, 3}, {3});
   const auto as = [](Dtype dtype) {
@@ -180,28 +177,19 @@ TEST(Resume, WhatNoRunWritesIsRefusedByAllReaders) {
        "its input_shape has 2 numbers, expected 3"},
       {false, [](Checkpoint& c) { c.short_side = std::int64_t{1} << 62; }, "its short_side is 4611686018427387904"},
   };
-  const fs::path file = folder / "changed.h5";
   for (const auto& [has_ema, change, expected] : kCases) {
-    Checkpoint changed = load_checkpoint((has_ema ? averaged : folder) / "last.h5");
-    change(changed);
-    save_checkpoint(changed, file);
-    for (const auto& read : {std::function<void()>([&, &e = has_ema] { Trainer(e ? with_ema : config).resume(file); }),
-                             std::function<void()>([&] { load_trained(file); })}) {
-      const std::string error = error_of(Fault::checkpoint, read);
+    const Changed& of = has_ema ? averaged : run;
+    for (const std::string& error : {of.refusal(change), of.refusal(change, [&] { load_trained(of.file); })}) {
       EXPECT_THAT(error, HasSubstr("changed.h5: "));
       EXPECT_THAT(error, HasSubstr(expected));
     }
   }
-  Checkpoint partial = load_checkpoint(averaged / "last.h5");
-  partial.ema.erase("5.bias");
-  save_checkpoint(partial, file);
-  EXPECT_THAT(error_of(Fault::checkpoint, [&] { first_weights(file); }), HasSubstr("/ema has no 5.bias"));
+  EXPECT_THAT(averaged.refusal(kCases[0].change, [&] { first_weights(averaged.file); }),
+              HasSubstr("/ema has no 5.bias"));
 }
 
 // Variances and mean squares are never negative: who makes such a Variable states it, and every reader refuses others.
 TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
-  const TempFolder folder;
-  const fs::path file = folder / "changed.h5";
   const auto negative = [](Array& array) {
     array = array.clone();
     array.data<float>().back() = -1e-30F;
@@ -222,43 +210,31 @@ TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
     text.replace(text.find(adam), adam.size(), c.optimizer);
     TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
     config.steps = 2;
-    const TempFolder run;
-    train_all(run.path(), config);
-    const Checkpoint whole = load_checkpoint(run / "last.h5");
-    for (const bool is_square : {true, false})
-      for (const char* name : is_square ? c.squares : c.others) {
-        Checkpoint changed = whole;
-        negative(changed.optimizer.at("5.bias").at(name));
-        save_checkpoint(changed, file);
-        const auto resume = [&] { Trainer(config).resume(file); };
-        if (is_square)
-          EXPECT_THAT(
-              error_of(Fault::checkpoint, resume),
-              HasSubstr(fmt::format("changed.h5: /optimizer/5.bias/{} holds -1.0000000031710769e-30, expected 0 "
-                                    "to inf; use another",
-                                    name)));
-        else
-          EXPECT_NO_THROW(resume()) << c.optimizer << " " << name;
-      }
+    const Changed run(config);
+    for (const char* name : c.squares)
+      EXPECT_THAT(run.refusal([&](Checkpoint& all) { negative(all.optimizer.at("5.bias").at(name)); }),
+                  HasSubstr(fmt::format("changed.h5: /optimizer/5.bias/{} holds -1.0000000031710769e-30, expected 0 to "
+                                        "inf; use another",
+                                        name)));
+    for (const char* name : c.others) {
+      Checkpoint changed = run.whole;
+      negative(changed.optimizer.at("5.bias").at(name));
+      save_checkpoint(changed, run.file);
+      EXPECT_NO_THROW(Trainer(config).resume(run.file)) << c.optimizer << " " << name;
+    }
   }
   for (const double ema : {0.0, 0.9}) {
-    TrainConfig config = small_config();
-    config.steps = 2;
-    config.ema = ema;
-    const TempFolder run;
-    train_all(run.path(), config);
-    Checkpoint changed = load_checkpoint(run / "last.h5");
-    negative((ema > 0 ? changed.ema : changed.model).at("2.running_var"));
-    save_checkpoint(changed, file);
-    TrainConfig begun = config;
-    begun.init_from = file.string();
+    const Changed run(of_steps(2, ema));
+    TrainConfig begun = run.config;
+    begun.init_from = run.file.string();
     for (const auto& read :
-         {std::function<void()>([&] { Trainer(config).resume(file); }),
-          std::function<void()>([&] { load_trained(file); }), std::function<void()>([&] { Trainer{begun}; }),
+         {std::function<void()>([&] { Trainer(run.config).resume(run.file); }),
+          std::function<void()>([&] { load_trained(run.file); }), std::function<void()>([&] { Trainer{begun}; }),
           std::function<void()>([&] { model_from_weights(begun); }),
-          std::function<void()>([&] { convert_checkpoint(file, folder / "converted.h5"); }),
-          std::function<void()>([&] { convert_checkpoint(file, folder / "converted.safetensors"); })}) {
-      const std::string error = error_of(Fault::checkpoint, read);
+          std::function<void()>([&] { convert_checkpoint(run.file, run.folder / "converted.h5"); }),
+          std::function<void()>([&] { convert_checkpoint(run.file, run.folder / "converted.safetensors"); })}) {
+      const std::string error =
+          run.refusal([&](Checkpoint& c) { negative((ema > 0 ? c.ema : c.model).at("2.running_var")); }, read);
       EXPECT_THAT(error, HasSubstr("changed.h5: "));
       EXPECT_THAT(error, HasSubstr("2.running_var holds -1.0000000031710769e-30, expected 0 to inf"));
     }
@@ -267,35 +243,27 @@ TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
 
 // A mistake in the configuration that a checkpoint holds is the checkpoint's, not the user's.
 TEST(Resume, AMistakeInTheCheckpointsConfigurationIsItsOwn) {
-  const TempFolder folder;
-  train_all(folder.path(), three_steps());
-  Checkpoint changed = load_checkpoint(folder / "last.h5");
-  const fs::path file = folder / "changed.h5";
-  const std::string whole = changed.config;
+  const Changed run;
   const auto refused = [&](const std::string& config, bool is_yaml) {
-    changed.config = config;
-    save_checkpoint(changed, file);
     bool is_same = false;
-    std::vector<std::function<void()>> readers = {[&] { load_trained(file); },
-                                                  [&] { Trainer(three_steps()).resume(file); }};
-    if (!is_yaml) readers.push_back([&] { difference_text(folder / "last.h5", file, is_same); });
+    std::vector<std::function<void()>> readers = {[&] { load_trained(run.file); },
+                                                  [&] { Trainer(run.config).resume(run.file); }};
+    if (!is_yaml) readers.push_back([&] { difference_text(run.folder / "last.h5", run.file, is_same); });
     for (const auto& read : readers)
-      EXPECT_THAT(error_of(Fault::checkpoint, read), HasSubstr("changed.h5: configuration:")) << config;
+      EXPECT_THAT(run.refusal([&](Checkpoint& c) { c.config = config; }, read), HasSubstr("changed.h5: configuration:"))
+          << config;
   };
   for (const auto& [right, wrong] :
        {std::pair("relu", "rellu"), std::pair("seed: 7", "seed: [7"), std::pair("seed: 7", "sed: 7")}) {
-    std::string config = whole;
-    ASSERT_NE(whole.find(right), std::string::npos) << whole;
-    refused(config.replace(whole.find(right), std::string_view(right).size(), wrong), wrong[6] != '[');
+    std::string config = run.whole.config;
+    ASSERT_NE(config.find(right), std::string::npos) << config;
+    refused(config.replace(config.find(right), std::string_view(right).size(), wrong), wrong[6] != '[');
   }
   refused("model: mlp\nsteps: 3\n", true);
 }
 
 TEST(Resume, OtherClassesOrSamplesAreRefusedUnlessNamed) {
-  const TempFolder folder;
-  const TrainConfig config = three_steps();
-  train_all(folder.path(), config);
-  const Checkpoint whole = load_checkpoint(folder / "last.h5");
+  const Changed run;
   const struct {
     std::function<void(Checkpoint&)> change;
     const char* expected;
@@ -309,12 +277,8 @@ TEST(Resume, OtherClassesOrSamplesAreRefusedUnlessNamed) {
        "its samples are [1, 784, 1], those of the data [1, 28, 28]"},
   };
   for (const auto& c : kCases) {
-    Checkpoint changed = whole;
-    c.change(changed);
-    save_checkpoint(changed, folder / "changed.h5");
-    const std::string error = error_of(Fault::checkpoint, [&] { Trainer(config).resume(folder / "changed.h5"); });
-    EXPECT_THAT(error, HasSubstr(c.expected));
-    EXPECT_NO_THROW(Trainer(config).resume(folder / "changed.h5", {"data"}));
+    EXPECT_THAT(run.refusal(c.change), HasSubstr(c.expected));
+    EXPECT_NO_THROW(Trainer(run.config).resume(run.file, {"data"}));
   }
 }
 

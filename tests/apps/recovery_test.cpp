@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
 
@@ -40,7 +41,7 @@ TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
   }
 }
 
-/// Noise in three classes; one sample, of the second epoch or of the other half, cannot be read while `fails`.
+/// Noise in three classes; one sample, of the second epoch or of the other half, cannot be read once where `fails`.
 struct Fragile {
   std::int64_t batch = 10;
   static constexpr const char* name = "fragile";
@@ -55,7 +56,8 @@ struct Fragile {
       Shape sample_shape() const override { return {3, 2, 2}; }
       const std::vector<std::string>& class_names() const override { return names_; }
       std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
-        if (fails && index == bad_ && (key.epoch == 1 || !key.training)) fail(Fault::data, "picture 17 is damaged");
+        if (index == bad_ && (key.epoch == 1 || !key.training) && fails.exchange(false))
+          fail(Fault::data, "picture 17 is damaged");
         for (std::size_t i = 0; i < pixels.size(); ++i)
           pixels[i] = std::sin(static_cast<float>(index * 12 + static_cast<std::int64_t>(i)));
         return static_cast<std::int32_t>(index % 3);
@@ -102,10 +104,51 @@ backend: cpu
   EXPECT_GT(stopped, 0);
 }
 
+// Where the search ends between the batches of a step, the run that goes back has none of them.
+TEST(Recovery, ASearchThatFailsChangesNoRunThatGoesBack) {
+  TrainConfig config = read_config(parse_yaml(R"(
+model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 16}}, relu, {linear: {out: 3}}]
+data: {glyphs: {}}
+optimizer: {sgd: {momentum: 0}}
+schedule: {multistep: {rate: 0.01, factor: 3e5, milestones: [1.5]}}
+epochs: 3
+accumulate: 2
+log_every: 1
+save_every: 8
+non_finite: roll_back
+threads: 1
+backend: cpu
+)",
+                                              "run.yaml"));
+  class Breaks : public Callback {
+    void step_ends(Trainer&, std::int64_t step) override { Fragile::fails = step > 19; }
+  };
+  config.data = Fragile{.batch = 5};
+  Fragile::fails = false;
+  const TempFolder whole;
+  EXPECT_TRUE(Trainer(config, {.run = whole.path()}).train());
+  EXPECT_GT(saved(whole / "last.h5", "roll_backs"), 0);
+  int failed = 0;
+  for (Fragile::bad_sample = 0; Fragile::bad_sample < 110 && failed < 3; Fragile::bad_sample += 3) {
+    const TempFolder run;
+    const Printed out;
+    Trainer trainer(config, {.run = run.path(), .out = out.file(), .callbacks = {std::make_shared<Breaks>()}});
+    try {
+      EXPECT_TRUE(trainer.train());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::data);  // read ahead, not by the search
+      continue;
+    }
+    failed += out.text().find("where that began was not found: picture 17 is damaged") != std::string::npos;
+    expect_same_files(whole.path(), run.path(), std::to_string(Fragile::bad_sample));
+  }
+  Fragile::fails = false;
+  EXPECT_GT(failed, 0);
+}
+
 // Which batch of its step a sample is in follows from the seed: of a dozen samples some are in each, and some behind
 // the last step of the epoch.
 TEST(Recovery, DataThatCannotBeReadCostNoStepThatWasDone) {
-  const TempFolder log;
   for (const char* more : {"", "accumulate: 4\n", "accumulate: 4\nprecision: fp16\nnon_finite: skip\nema: 0.9\n"}) {
     TrainConfig config = read_config(parse_yaml(R"(
 model: [{conv2d: {out: 4, kernel: 1}}, batch_norm, relu, flatten, {dropout: {rate: 0.3}}, {linear: {out: 3}}]
@@ -124,13 +167,12 @@ log_every: 1
       Fragile::bad_sample = bad;
       const TempFolder parts;
       Fragile::fails = true;
-      const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+      const Printed out;
       std::optional<Trainer> trainer;
-      trainer.emplace(config, TrainerOptions{.run = parts.path(), .out = out.get()});
+      trainer.emplace(config, TrainerOptions{.run = parts.path(), .out = out.file()});
       EXPECT_THAT(error_of(Fault::data, [&] { trainer->train(); }), HasSubstr("picture 17 is damaged"));
       EXPECT_EQ(saved(parts / "last.h5", "step"), trainer->step());
-      std::fflush(out.get());
-      EXPECT_THAT(text_of(log / "log"), HasSubstr(fmt::format("saved after step {}\n", trainer->step())));
+      EXPECT_THAT(out.text(), HasSubstr(fmt::format("saved after step {}\n", trainer->step())));
       Fragile::fails = false;
       if (bad % 2 > 0) trainer.emplace(config, TrainerOptions{.run = parts.path()}).resume();
       EXPECT_TRUE(trainer->train());

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "nixie/tests/apps/child.h"
+#include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/arrays.h"
 #include "nixie/tests/data/pictures.h"
@@ -17,13 +18,11 @@ namespace fs = std::filesystem;
 
 /// The output of a trainer that goes on with the folder's run.
 std::string resumed(const fs::path& run, const TrainConfig& config, const std::vector<std::string>& changes = {}) {
-  const TempFolder folder;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((folder / "log").c_str(), "w"), &std::fclose);
-  Trainer trainer(config, {.run = run, .out = out.get()});
+  const Printed out;
+  Trainer trainer(config, {.run = run, .out = out.file()});
   trainer.resume_last(changes);
   trainer.train();
-  std::fflush(out.get());
-  return text_of(folder / "log");
+  return out.text();
 }
 
 TrainConfig config_with(const std::string& data) {

@@ -9,6 +9,7 @@
 
 #include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/poisoned.h"
+#include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
 
@@ -20,9 +21,8 @@ using testing::HasSubstr;
 
 /// Trains to the end, or to a value that is not finite; what was printed.
 std::string printed(const TrainConfig& config, const std::filesystem::path& run, bool resumes = false) {
-  const TempFolder folder;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((folder / "log").c_str(), "w"), &std::fclose);
-  Trainer trainer(config, {.run = run, .out = out.get()});
+  const Printed out;
+  Trainer trainer(config, {.run = run, .out = out.file()});
   if (resumes) trainer.resume();
   std::string end;
   try {
@@ -31,8 +31,7 @@ std::string printed(const TrainConfig& config, const std::filesystem::path& run,
     EXPECT_EQ(error.fault(), Fault::non_finite) << error.what();
     end = error.what();
   }
-  std::fflush(out.get());
-  return text_of(folder / "log") + end;
+  return out.text() + end;
 }
 
 std::int64_t saved(const std::filesystem::path& file, const char* name) {
@@ -163,13 +162,7 @@ TEST(RollBack, KilledBehindItTheTableAgreesWithTheCheckpoint) {
       SCOPED_TRACE(fmt::format("{}copy {}", more, i));
       const std::filesystem::path run = copies / std::to_string(i);
       further += std::filesystem::exists(run / "scheduled.h5");
-      const TempFolder log;
-      const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
-      Trainer again(config, {.run = run, .out = out.get()});
-      again.resume();
-      EXPECT_TRUE(again.train());
-      std::fflush(out.get());
-      EXPECT_THAT(text_of(log / "log"), testing::Not(HasSubstr("rows are missing")));
+      EXPECT_THAT(printed(config, run, true), testing::Not(HasSubstr("rows are missing")));
       expect_same_files(whole.path(), run, "");
     }
   }
@@ -199,14 +192,12 @@ TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
   const TempFolder moved;
   // It counts four times already: twice the run was back at step 10, and twice at its start.
   std::filesystem::copy_file(run / "step-10.h5", moved / "a.h5");
-  const TempFolder log;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+  const Printed out;
   const TempFolder other;
-  Trainer again(config, {.run = other.path(), .out = out.get()});
+  Trainer again(config, {.run = other.path(), .out = out.file()});
   again.resume(moved / "a.h5");
   EXPECT_THAT(error_of(Fault::non_finite, [&] { again.train(); }), HasSubstr("the run went back 5 times already"));
-  std::fflush(out.get());
-  EXPECT_THAT(text_of(log / "log"), HasSubstr("5 of 5 times, the run goes back to step 10,"));
+  EXPECT_THAT(out.text(), HasSubstr("5 of 5 times, the run goes back to step 10,"));
 }
 
 // Going back behind best.h5 makes no worse evaluation the best, and a course that was left is not gone back to.
@@ -271,16 +262,14 @@ TEST(RollBack, ACourseThatAResumeLeftIsNotGoneBackTo) {
   write_rows(table / "t.csv");
   printed(of_table(table / "t.csv", "schedule: {constant: {rate: 0.05}}\nsteps: 12\nevaluate_every: 2\nkeep: 20\n"),
           run.path());
-  const TempFolder log;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen((log / "log").c_str(), "w"), &std::fclose);
+  const Printed out;
   Trainer again(of_table(table / "t.csv",
                          "schedule: {multistep: {rate: 1e-6, factors: [268435456.0], milestones: [0.24]}}\nsteps: 30\n"
                          "evaluate_every: 20\nkeep: 20\n"),
-                {.run = run.path(), .out = out.get()});
+                {.run = run.path(), .out = out.file()});
   again.resume(run / "step-2.h5");
   EXPECT_TRUE(again.train());
-  std::fflush(out.get());
-  const std::string told = text_of(log / "log");
+  const std::string told = out.text();
   EXPECT_THAT(told, HasSubstr("1 of 5 times, the run goes back to step 2,"));
   EXPECT_THAT(told, testing::Not(HasSubstr("rows are missing")));
 }

@@ -15,6 +15,7 @@
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/apps/trainer/watchdog.h"
+#include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
@@ -22,6 +23,18 @@ namespace {
 
 using namespace nixie::test;
 using testing::HasSubstr;
+
+/// A table that goes on in a file.
+struct OpenTable {
+  OpenTable(const FilePlace& place, const std::string& header, std::int64_t step,
+            std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max())
+      : csv(changes, place, header, step, most_bytes) {
+    changes.make();
+    csv.open();
+  }
+  Replacements changes;
+  CsvFile csv;
+};
 
 TEST(CsvFile, IsCutBackToAStep) {
   const std::string header = "epoch,step,loss", rows = "1,5,0.5\n1,10,0.4\n1,10,0.3\n2,15,0.2\n";
@@ -40,7 +53,7 @@ TEST(CsvFile, IsCutBackToAStep) {
   const TempFolder folder;
   for (const auto& c : kCases) {
     std::ofstream(folder / "t.csv", std::ios::binary) << c.before;
-    CsvFile(folder / "t.csv", header, c.step).append("9,9,9");
+    OpenTable(folder / "t.csv", header, c.step).csv.append("9,9,9");
     EXPECT_EQ(text_of(folder / "t.csv"), c.after + "9,9,9\n") << c.before;
   }
   const std::int64_t size = static_cast<std::int64_t>(header.size()) + 1;
@@ -49,26 +62,26 @@ TEST(CsvFile, IsCutBackToAStep) {
                                     std::pair(size, "1,5,0.5\n"),  // a size too small costs no earlier row
                                     std::pair(std::int64_t{0}, "1,5,0.5\n")}) {
     std::ofstream(folder / "t.csv", std::ios::binary) << header << "\n" << rows;
-    EXPECT_EQ(CsvFile(folder / "t.csv", header, 10, most).bytes(), size + std::strlen(after)) << most;
+    EXPECT_EQ(OpenTable(folder / "t.csv", header, 10, most).csv.bytes(), size + std::strlen(after)) << most;
     EXPECT_EQ(text_of(folder / "t.csv"), header + "\n" + after) << most;
   }
   std::ofstream(folder / "t.csv", std::ios::binary) << "step,other\n1,5\n";
-  EXPECT_THAT(error_of([&] { CsvFile(folder / "t.csv", header, 99); }), HasSubstr("has the columns \"step,other\""));
+  EXPECT_THAT(error_of([&] { OpenTable(folder / "t.csv", header, 99); }), HasSubstr("has the columns \"step,other\""));
   EXPECT_EQ(text_of(folder / "t.csv"), "step,other\n1,5\n");
   std::ofstream(folder / "zeros.csv", std::ios::binary) << std::string(300, '\0') << "\n1,5,0.5\n";
-  const std::string zeros = error_of(Fault::storage, [&] { CsvFile(folder / "zeros.csv", header, 99); });
+  const std::string zeros = error_of(Fault::storage, [&] { OpenTable(folder / "zeros.csv", header, 99); });
   EXPECT_THAT(zeros, HasSubstr("zeros.csv: its first line holds bytes of 0x00"));
   EXPECT_LT(zeros.size(), folder.path().string().size() + 200);
-  const CsvFile made(folder / "new.csv", header, 0);
+  const OpenTable made(folder / "new.csv", header, 0);
   EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
-  EXPECT_THAT(error_of(Fault::storage, [&] { CsvFile(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
+  EXPECT_THAT(error_of(Fault::storage, [&] { OpenTable(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
 }
 
 // Reading the memory of a process at address 0 is an I/O error; the table must not be cut to what was read before it.
 TEST(CsvFile, AFaultOfTheDiskCostsNoRows) {
   const TempFolder folder;
   std::filesystem::create_symlink("/proc/self/mem", folder / "t.csv");
-  for (const std::function<void()>& read : {std::function<void()>([&] { CsvFile(folder / "t.csv", "a,step", 9); }),
+  for (const std::function<void()>& read : {std::function<void()>([&] { OpenTable(folder / "t.csv", "a,step", 9); }),
                                             std::function<void()>([&] { read_csv(folder / "t.csv"); })})
     EXPECT_THAT(error_of(Fault::storage, read), HasSubstr("t.csv: cannot be read: Input/output error"));
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "t.csv"));
@@ -95,12 +108,11 @@ TEST(AppendFile, SaysWhatToDo) {
 
 TEST(CsvFile, ARowIsThereAtOnce) {
   const TempFolder folder;
-  CsvFile file(folder / "t.csv", "a,step", 0);
-  file.append("1,2");
+  OpenTable table(folder / "t.csv", "a,step", 0);
+  table.csv.append("1,2");
   EXPECT_EQ(text_of(folder / "t.csv"), "a,step\n1,2\n");
-  EXPECT_EQ(file.bytes(), 11);
-  EXPECT_EQ(file.last_row(), "1,2");
-  EXPECT_EQ(CsvFile(folder / "t.csv", "a,step", 9).last_row(), "1,2");
+  EXPECT_EQ(table.csv.bytes(), 11);
+  EXPECT_EQ(OpenTable(folder / "t.csv", "a,step", 9).csv.take_before().rows.size(), 1u);
 }
 
 TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
@@ -317,15 +329,13 @@ TEST(Progress, TimesAreReadable) {
 }
 
 TEST(Progress, PlainLinesWhereThereIsNoTerminal) {
-  const TempFolder folder;
-  std::FILE* out = std::fopen((folder / "log").c_str(), "w");
-  Progress progress(out);
+  const Printed out;
+  Progress progress(out.file());
   progress.start(100, 300, 150, 32);
   progress.step(119);
   progress.interval({.epoch = 0, .step = 120, .loss = 0.51234, .accuracy = 0.75, .rate = 0.01});
   progress.line("hello");
-  std::fclose(out);
-  const std::string text = text_of(folder / "log");
+  const std::string text = out.text();
   EXPECT_TRUE(text.starts_with("epoch 1/2 step 120/300 loss 0.5123 accuracy 0.7500 rate 0.01 ")) << text;
   EXPECT_THAT(text, HasSubstr(" images/s data 0 % ETA 0:00\nhello\n"));  // 20 steps in no time
   EXPECT_EQ(text.find('\r'), std::string::npos);

@@ -128,13 +128,18 @@ std::vector<fs::path> event_files(const fs::path& folder) {
 
 TEST(RunRecord, WritesTheSameFiguresToEveryFile) {
   const TempFolder folder;
-  RunRecord record(folder.path(), {"f1", "top_k", "top_k_2"}, 0);
+  RunRecord record(folder.path(), {"f1", "top_k", "top_k_2"}, {});
   record.training({.epoch = 1, .step = 50, .loss = 2.25, .accuracy = 0.125, .rate = 1e-5}, 3, 1000);
   record.evaluation({.epoch = 1, .step = 60, .loss = 1.5, .accuracy = 0.5, .rate = 2e-5, .metrics = {0.25, 0.75, NAN}});
   EXPECT_EQ(text_of(folder / "metrics.csv"),
             "epoch,step,split,loss,accuracy,learning_rate,f1,top_k,top_k_2\n"
             "1,50,train,2.25,0.125,1e-05,,,\n1,60,test,1.5,0.5,2e-05,0.25,0.75,nan\n");
-  EXPECT_EQ(record.metrics_bytes(), static_cast<std::int64_t>(fs::file_size(folder / "metrics.csv")));
+  RunState state;
+  record.count(state);
+  EXPECT_EQ(state.metrics_bytes, static_cast<std::int64_t>(fs::file_size(folder / "metrics.csv")));
+  EXPECT_TRUE(record.began_with(state));
+  state.metrics_checksum = "of other rows";
+  EXPECT_FALSE(record.began_with(state));
   std::istringstream lines(text_of(folder / "metrics.jsonl"));
   std::vector<nlohmann::json> rows;
   for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
@@ -172,12 +177,12 @@ TEST(RunRecord, WritesTheSameFiguresToEveryFile) {
 TEST(RunRecord, GoesOnAfterAStep) {
   const TempFolder folder;
   for (const std::int64_t done : {0, 10, 10}) {
-    RunRecord record(folder.path(), {}, done);
+    RunRecord record(folder.path(), {}, {.step = done});
     for (const std::int64_t more : {5, 10, 15})
       record.training({.epoch = 1, .step = done + more, .loss = static_cast<double>(done + more)}, 2, 100);
   }
   std::ofstream(folder / "metrics.jsonl", std::ios::app) << R"({"torn)";
-  RunRecord record(folder.path(), {}, 20);
+  RunRecord record(folder.path(), {}, {.step = 20});
   record.training({.epoch = 1, .step = 21, .loss = 0.5}, 1, 100);
   std::istringstream lines(text_of(folder / "metrics.jsonl"));
   std::vector<std::int64_t> steps;
@@ -196,10 +201,11 @@ TEST(RunRecord, GoesOnAfterAStep) {
 }
 
 TEST(RunRecord, SaysWhatCannotBeWritten) {
-  EXPECT_THAT(error_of(Fault::storage, [] { RunRecord(Folder("/nonexistent"), {}, 0); }),
+  EXPECT_THAT(error_of(Fault::storage, [] { RunRecord(Folder("/nonexistent"), {}, {}); }),
               HasSubstr("/nonexistent/metrics.csv"));
-  EXPECT_THAT(error_of(Fault::storage, [] { EventFile(Folder("/nonexistent"), 0); }),
-              HasSubstr("events.out.tfevents."));
+  Replacements changes;
+  const EventFile events(changes, Folder("/nonexistent"), 0);
+  EXPECT_THAT(error_of(Fault::storage, [&] { changes.make(); }), HasSubstr("events.out.tfevents."));
   EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/nonexistent/file"); }), HasSubstr("No such file"));
 }
 

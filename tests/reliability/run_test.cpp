@@ -174,6 +174,26 @@ class Reliability : public testing::Test {
     std::printf("%ld calls change the folder of a run that is resumed with a change; all recovered\n", all);
   }
 
+  /// Trains on a disk of each size, which then gets room.
+  void fill_disks(int sizes) const {
+    const std::filesystem::path disk = folder_ / "disk";
+    std::filesystem::create_directories(disk);
+    int full = 0;
+    for (int i = 0; i < sizes; ++i) {
+      const int kilobytes = 4 + i * 1024 / sizes;
+      const std::string size = fmt::format("size={}k", kilobytes);
+      if (::mount("none", disk.c_str(), "tmpfs", 0, size.c_str()) != 0) GTEST_SKIP() << "may not mount a small disk";
+      const int code = run(disk / "run");
+      EXPECT_TRUE(code == 8 || code == 0) << kilobytes << " KiB: exit " << code;
+      full += code == 8;
+      EXPECT_EQ(::mount("none", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+      expect_recovery(disk / "run", fmt::format("on a disk of {} KiB", kilobytes));
+      ::umount(disk.c_str());
+    }
+    EXPECT_GT(full, 0);
+    std::printf("%d disks, %d of them too small; all recovered\n", sizes, full);
+  }
+
   TempFolder folder_;
 };
 
@@ -241,36 +261,8 @@ TEST_F(Reliability, KilledAtRandomTheRunGoesOnLong) {
   std::printf("%d kills in %d runs, all recovered\n", kills, runs);
 }
 
-/// Trains on a disk of each size, which then gets room.
-void fill_disks(const std::function<int()>& run, const std::function<void(const std::string&)>& expect_recovery,
-                const std::filesystem::path& disk, int sizes) {
-  std::filesystem::create_directories(disk);
-  int full = 0;
-  for (int i = 0; i < sizes; ++i) {
-    const int kilobytes = 4 + i * 1024 / sizes;
-    const std::string size = fmt::format("size={}k", kilobytes);
-    if (::mount("none", disk.c_str(), "tmpfs", 0, size.c_str()) != 0) GTEST_SKIP() << "may not mount a small disk";
-    const int code = run();
-    EXPECT_TRUE(code == 8 || code == 0) << kilobytes << " KiB: exit " << code;
-    full += code == 8;
-    EXPECT_EQ(::mount("none", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
-    expect_recovery(fmt::format("on a disk of {} KiB", kilobytes));
-    ::umount(disk.c_str());
-  }
-  EXPECT_GT(full, 0);
-  std::printf("%d disks, %d of them too small; all recovered\n", sizes, full);
-}
-
-TEST_F(Reliability, AFullDiskEndsTheRunAndLosesNothing) {
-  const std::filesystem::path disk = folder_ / "disk";
-  fill_disks([&] { return run(disk / "run"); }, [&](const std::string& what) { expect_recovery(disk / "run", what); },
-             disk, 6);
-}
-TEST_F(Reliability, AFullDiskOfAnySizeEndsTheRunAndLosesNothingLong) {
-  const std::filesystem::path disk = folder_ / "disk";
-  fill_disks([&] { return run(disk / "run"); }, [&](const std::string& what) { expect_recovery(disk / "run", what); },
-             disk, 64);
-}
+TEST_F(Reliability, AFullDiskEndsTheRunAndLosesNothing) { fill_disks(6); }
+TEST_F(Reliability, AFullDiskOfAnySizeEndsTheRunAndLosesNothingLong) { fill_disks(64); }
 
 }  // namespace
 }  // namespace nixie

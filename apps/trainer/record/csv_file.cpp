@@ -65,21 +65,9 @@ CsvTable parse_csv(const std::string& text) {
 
 }  // namespace
 
-CsvFile::CsvFile(const FilePlace& place, const std::string& header, std::int64_t step, std::int64_t most_bytes)
-    : place_(place) {
-  Replacements changes;
-  plan(changes, header, step, most_bytes);
-  changes.make();
-  open();
-}
-
 CsvFile::CsvFile(Replacements& changes, const FilePlace& place, const std::string& header, std::int64_t step,
                  std::int64_t most_bytes)
     : place_(place) {
-  plan(changes, header, step, most_bytes);
-}
-
-void CsvFile::plan(Replacements& changes, const std::string& header, std::int64_t step, std::int64_t most_bytes) {
   std::string text = header + "\n";
   count(header);
   for (const std::string& row : kept_rows(place_, header, step)) {
@@ -87,7 +75,6 @@ void CsvFile::plan(Replacements& changes, const std::string& header, std::int64_
     if (step_of(row) == step && static_cast<std::int64_t>(text.size() + row.size()) >= most_bytes) break;
     text += row + "\n";
     count(row);
-    last_row_ = row;
   }
   before_ = parse_csv(text);
   changes.write(place_, std::move(text));
@@ -96,7 +83,6 @@ void CsvFile::plan(Replacements& changes, const std::string& header, std::int64_
 void CsvFile::append(const std::string& row) {
   file_->append(row + "\n");
   count(row);
-  last_row_ = row;
 }
 
 std::optional<std::uint64_t> CsvFile::checksum_of(std::int64_t bytes) const {

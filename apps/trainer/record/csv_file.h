@@ -28,12 +28,10 @@ CsvTable read_csv(const FilePlace& place);
 /// The second column of every table is the step.
 class CsvFile {
  public:
-  /// Keeps the file's complete rows up to and including `step`, those of `step` itself in at most so many bytes, and
-  /// goes on behind them; begins with the header where there is no file. Throws a usage Error where the
-  /// file has other columns, Fault::storage.
-  CsvFile(const FilePlace& place, const std::string& header, std::int64_t step,
-          std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
-  /// The same in two parts: adds what is to be written to `changes`; `open` follows once they are made.
+  /// Keeps the complete rows up to and including `step` of the file, those of `step` itself in at most so
+  /// many bytes, and goes on behind them; begins with the header where there is no file. Adds what is to be written to
+  /// `changes`; `open` follows once they are made. Throws a usage Error where the file has other columns,
+  /// Fault::storage.
   CsvFile(Replacements& changes, const FilePlace& place, const std::string& header, std::int64_t step,
           std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
   void open() { file_.emplace(place_); }
@@ -50,20 +48,16 @@ class CsvFile {
 
   /// The table's size in bytes.
   std::int64_t bytes() const { return bytes_; }
-  /// The last row, "" where there is none.
-  const std::string& last_row() const { return last_row_; }
   /// The hash of the header and all rows: the same for equal tables, however many processes wrote them.
   std::uint64_t checksum() const { return print_.value(); }
   /// The same of its first lines, where they are of so many bytes. Throws Fault::storage.
   std::optional<std::uint64_t> checksum_of(std::int64_t bytes) const;
 
  private:
-  void plan(Replacements& changes, const std::string& header, std::int64_t step, std::int64_t most_bytes);
   void count(const std::string& line);
 
   FilePlace place_;
   CsvTable before_;
-  std::string last_row_;
   Fingerprint print_;
   std::int64_t bytes_ = 0;
   std::optional<AppendFile> file_;

@@ -83,11 +83,6 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFile::EventFile(const Folder& folder, std::int64_t step) : place_(next_place(folder)) {
-  write_text(place_, begin_of(step));
-  open();
-}
-
 EventFile::EventFile(Replacements& changes, const Folder& folder, std::int64_t step) : place_(next_place(folder)) {
   changes.write(place_, begin_of(step));
 }

@@ -25,9 +25,8 @@ struct Scalar {
 /// a resumed run tells TensorBoard to forget what earlier files say about later steps.
 class EventFile {
  public:
-  /// Makes `events.out.tfevents.SECONDS.nixie` in the folder, for a run that has done `step`. Throws Fault::storage.
-  EventFile(const Folder& folder, std::int64_t step);
-  /// The same in two parts: adds the file to `changes`; `open` follows once they are made.
+  /// Adds `events.out.tfevents.SECONDS.nixie`, for a run that has done `step`, to `changes`; `open` follows once they
+  /// are made. Throws Fault::storage.
   EventFile(Replacements& changes, const Folder& folder, std::int64_t step);
   void open() { file_.emplace(place_); }
   /// The system has them when this returns. Throws Fault::storage.

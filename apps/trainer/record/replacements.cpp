@@ -1,7 +1,6 @@
 // All texts are written beside their places, or without a name, before the first takes its place.
 #include "nixie/apps/trainer/record/replacements.h"
 
-#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -17,8 +16,6 @@ void Replacements::link(const FilePlace& file, const FilePlace& place) {
 }
 
 void Replacements::remove(const FilePlace& place) { changes_.push_back({place}); }
-
-void Replacements::add(Replacements later) { std::ranges::move(later.changes_, std::back_inserter(changes_)); }
 
 void Replacements::make() const {
   for (const Change& change : changes_) check_changeable(change.place);

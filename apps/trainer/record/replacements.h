@@ -17,8 +17,6 @@ class Replacements {
   /// `file` gets the further name `place`.
   void link(const FilePlace& file, const FilePlace& place);
   void remove(const FilePlace& place);
-  /// The same changes behind those of this one.
-  void add(Replacements later);
 
   /// Removes what killed processes left half-written in the folder, and makes the changes in their order. Throws
   /// Fault::storage before the first where a file is not to be changed or the disk has no room for the texts.

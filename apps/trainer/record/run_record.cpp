@@ -39,6 +39,18 @@ std::string json_value(const std::string& cell) {
   return std::isfinite(number) ? cell : "null";
 }
 
+std::string checksum_text(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+/// A row of a table as a JSON object: numbers as they stand, empty cells left out, nan and inf as null.
+std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i)
+    if (!cells[i].empty())
+      line +=
+          fmt::format("{}{}: {}", line.empty() ? "" : ", ", nlohmann::json(columns[i]).dump(), json_value(cells[i]));
+  return "{" + line + "}";
+}
+
 /// The table's rows as lines.
 std::string lines_of(const CsvTable& table) {
   std::string text;
@@ -56,34 +68,43 @@ std::int64_t count_untimed(const CsvTable& metrics, const CsvTable& timing) {
 
 }  // namespace
 
-std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells) {
-  std::string line;
-  for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i)
-    if (!cells[i].empty())
-      line +=
-          fmt::format("{}{}: {}", line.empty() ? "" : ", ", nlohmann::json(columns[i]).dump(), json_value(cells[i]));
-  return "{" + line + "}";
-}
-
-RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metrics, std::int64_t step,
-                     std::int64_t metrics_bytes, Replacements changes)
+RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metrics, const RunState& state,
+                     Replacements changes)
     : columns_(columns_with(metrics)),
-      metrics_(changes, {folder, "metrics.csv"}, fmt::format("{}", fmt::join(columns_, ",")), step,
-               metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : metrics_bytes),
-      timing_(changes, {folder, "timing.csv"}, kTimingHeader, step),
-      events_(changes, folder, step) {
+      metrics_(changes, {folder, "metrics.csv"}, fmt::format("{}", fmt::join(columns_, ",")), state.step,
+               state.metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : state.metrics_bytes),
+      timing_(changes, {folder, "timing.csv"}, kTimingHeader, state.step),
+      events_(changes, folder, state.step) {
   const CsvTable metrics_before = metrics_.take_before(), timing_before = timing_.take_before();
-  untimed_ = count_untimed(metrics_before, timing_before);
+  std::int64_t senseless = 0;
   for (const auto& cells : timing_before.rows) {
     const std::optional<double> seconds = seconds_in(cells[2]);
     seconds_before_ = seconds.value_or(seconds_before_);
-    senseless_ += !seconds;
+    senseless += !seconds;
   }
   const FilePlace lines(folder, "metrics.jsonl");
   changes.write(lines, lines_of(metrics_before));  // rows may have been cut off
   changes.make();
   metrics_.open(), timing_.open(), events_.open();
   lines_.emplace(lines);
+  agrees_ = began_with(state);
+  const std::string table = FilePlace(folder, "metrics.csv").path().string(),
+                    times = FilePlace(folder, "timing.csv").path().string();
+  if (state.metrics_bytes >= 0 && state.metrics_bytes != metrics_.bytes())
+    notes_.push_back(fmt::format(
+        "{} has {} bytes up to step {}, but had {} when the checkpoint was written: rows are missing or were changed",
+        table, metrics_.bytes(), state.step, state.metrics_bytes));
+  else if (!agrees_)
+    notes_.push_back(fmt::format(
+        "{} has other rows up to step {} than when the checkpoint was written: rows are missing or were changed", table,
+        state.step));
+  if (const std::int64_t untimed = count_untimed(metrics_before, timing_before); untimed > 0)
+    notes_.push_back(fmt::format("{} has no rows for {} rows of training in metrics.csv: its rows were lost or removed",
+                                 times, untimed));
+  if (senseless > 0)
+    notes_.push_back(
+        fmt::format("{} has {} rows whose seconds are no number from 0 on: later rows go on from the last that has",
+                    times, senseless));
 }
 
 void RunRecord::training(const Figures& figures, double seconds, double images_per_second) {
@@ -116,12 +137,15 @@ void RunRecord::append(const char* split, const Figures& figures, std::vector<Sc
   events_.append(step, scalars);
 }
 
-std::string RunRecord::metrics_checksum() const { return fmt::format("{:016x}", metrics_.checksum()); }
+void RunRecord::count(RunState& state) const {
+  state.metrics_bytes = metrics_.bytes();
+  state.metrics_checksum = checksum_text(metrics_.checksum());
+}
 
-bool RunRecord::began_with(std::int64_t bytes, const std::string& checksum) const {
-  if (bytes < 0) return true;
-  const std::optional<std::uint64_t> found = metrics_.checksum_of(bytes);
-  return found && (checksum.empty() || checksum == fmt::format("{:016x}", *found));
+bool RunRecord::began_with(const RunState& state) const {
+  if (!agrees_ || state.metrics_bytes < 0) return true;
+  const std::optional<std::uint64_t> found = metrics_.checksum_of(state.metrics_bytes);
+  return found && (state.metrics_checksum.empty() || state.metrics_checksum == checksum_text(*found));
 }
 
 void RunRecord::sync() {

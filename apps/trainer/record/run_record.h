@@ -7,6 +7,7 @@
 
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/record/event_file.h"
+#include "nixie/apps/trainer/record/run_state.h"
 
 namespace nixie {
 
@@ -24,29 +25,25 @@ struct Figures {
 /// TensorBoard's holds a clock's value, so those of two equal runs are equal.
 class RunRecord {
  public:
-  /// Goes on in the folder's files after `step`: rows of later steps are cut off, and those of `step` beyond a size of
-  /// metrics.csv, as of an evaluation after which nothing was saved (-1: not known). `metrics` are the names of further
-  /// columns. The folder's other `changes` are made first. Throws a usage Error where a table has other columns,
-  /// Fault::storage; where a file or the disk refuses, nothing is changed.
-  RunRecord(const Folder& folder, const std::vector<std::string>& metrics, std::int64_t step,
-            std::int64_t metrics_bytes = -1, Replacements changes = {});
+  /// Goes on in the folder's files after the state's step: rows of later steps are cut off, and those of that step
+  /// beyond the size of metrics.csv that the state counts, as of an evaluation after which nothing was saved. `metrics`
+  /// are the names of further columns. The folder's other `changes` are made first. Throws a usage Error where a table
+  /// has other columns, Fault::storage; where a file or the disk refuses, nothing is changed.
+  RunRecord(const Folder& folder, const std::vector<std::string>& metrics, const RunState& state,
+            Replacements changes = {});
 
   /// `seconds` are of this process.
   void training(const Figures& figures, double seconds, double images_per_second);
   void evaluation(const Figures& figures);
   /// Makes every row durable. Throws Fault::storage.
   void sync();
-  /// The size of metrics.csv.
-  std::int64_t metrics_bytes() const { return metrics_.bytes(); }
-  /// The hash of all that metrics.csv holds, as a checkpoint keeps it.
-  std::string metrics_checksum() const;
-  /// Whether metrics.csv began with what a checkpoint counted: so many bytes (-1: not known) of this checksum ("": not
-  /// known). Throws Fault::storage.
-  bool began_with(std::int64_t bytes, const std::string& checksum) const;
-  /// How many rows of timing.csv had no seconds at the start: its next rows go on from the last that had.
-  std::int64_t senseless() const { return senseless_; }
-  /// How many rows of training metrics.csv had at the start for which timing.csv had none.
-  std::int64_t untimed() const { return untimed_; }
+  /// Notes in the state what metrics.csv holds: its size and its checksum.
+  void count(RunState& state) const;
+  /// Whether metrics.csv began with the rows that a state counted, or none of it is known, as where the table disagreed
+  /// with the state at the start. Throws Fault::storage.
+  bool began_with(const RunState& state) const;
+  /// Where the tables disagreed with the state, and with each other, at the start: a line each.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   void append(const char* split, const Figures& figures, std::vector<Scalar> scalars);
@@ -55,11 +52,9 @@ class RunRecord {
   CsvFile metrics_, timing_;
   std::optional<AppendFile> lines_;
   EventFile events_;
-  std::int64_t untimed_ = 0, senseless_ = 0;
+  std::vector<std::string> notes_;
+  bool agrees_ = true;         // with the state, at the start
   double seconds_before_ = 0;  // of the run's earlier processes
 };
-
-/// A row of a table as a JSON object: numbers as they are, empty cells left out, nan and inf as null.
-std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells);
 
 }  // namespace nixie

@@ -20,11 +20,9 @@ using Refuse = std::function<void(const std::string& what)>;
 
 /// A value of the kind that each name in /state has.
 Checkpoint::Values known_values() {
-  Checkpoint::Values known = values_of(RunState{.steps_per_epoch = 1});
+  Checkpoint::Values known =
+      values_of(RunState{.steps_per_epoch = 1, .metrics_checksum = "0", .returns = {0}, .went_back_to = 0});
   known.insert({{kOldScore, 0.0},
-                {"went_back_to", std::int64_t{0}},
-                {"returns", std::string{}},
-                {"metrics_checksum", std::string{}},
                 {"train_samples", std::int64_t{0}},
                 {"test_samples", std::int64_t{0}},
                 {"train_data", std::string{}},
@@ -118,15 +116,6 @@ void check_preparation(const Checkpoint& header, const Refuse& refuse) {
 }
 
 }  // namespace
-
-bool RunState::follows(const RunState& earlier) const {
-  return std::ranges::mismatch(returns, earlier.returns).in2 == earlier.returns.end();
-}
-
-bool RunState::comes_from(const RunState& earlier) const {
-  return follows(earlier) && std::all_of(returns.begin() + std::ssize(earlier.returns), returns.end(),
-                                         [&](std::int64_t to) { return earlier.step <= to; });
-}
 
 Checkpoint::Values values_of(const RunState& state) {
   Checkpoint::Values values = {{"step", state.step},

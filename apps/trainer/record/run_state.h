@@ -33,10 +33,6 @@ struct RunState {
 
   /// The factor of the schedule's rate.
   double rate_factor() const { return std::ldexp(1.0, -static_cast<int>(returns.size())); }
-  /// Whether that state, of this run, was saved before its last returns.
-  bool follows(const RunState& earlier) const;
-  /// Whether the run was in that state, and did not go back behind it since.
-  bool comes_from(const RunState& earlier) const;
 };
 
 /// The value of a name, which must be there and of this kind.

@@ -1,8 +1,10 @@
 // A thread that sleeps between two pieces of work.
 #include "nixie/apps/trainer/record/saver.h"
 
+#include <new>
 #include <utility>
 
+#include "nixie/core/base/error.h"
 #include "nixie/core/base/threads.h"
 
 namespace nixie {
@@ -21,6 +23,14 @@ void Saver::rethrow(std::unique_lock<std::mutex>&) {
 
 void Saver::make_thread() {
   if (thread_.empty()) start_threads(thread_, "saver", 1, [this](const std::stop_token& stop) { run(stop); });
+}
+
+void Saver::reserve(std::int64_t bytes) {
+  make_thread();
+  room_.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(bytes)]);
+  if (!room_)
+    fail(Fault::memory, "no ", bytes >> 20, " MiB of memory for a checkpoint in the making; use a larger machine or a ",
+         "smaller model");
 }
 
 void Saver::start(std::function<void()> work) {
