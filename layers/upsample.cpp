@@ -83,7 +83,7 @@ Forward Upsample::build(const Shape& in, Parameters&) const {
   check(in.rank() >= 3 && in.rank() <= 5, "input is ", in, ", expected [N, C, spatial...]");
   check(mode != "bilinear" || in.rank() == 4, "mode is bilinear for input ", in, ", expected linear");
   const int spatial = in.rank() - 2;
-  return [=, factor = factor.expand(spatial, "factor"), is_nearest = mode == "nearest"](const Tensor& x, Pass&) {
+  return [=, factor = factor.expand(spatial, "factor"), is_nearest = mode == "nearest"](const Tensor& x, const Pass&) {
     check_input(x.shape(), spatial);
     return is_nearest ? repeated(x, factor) : interpolated(x, factor);
   };

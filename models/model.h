@@ -54,7 +54,7 @@ class Model {
   /// is mirrored back if it has a width. Throws where samples have no width.
   Model with_mirror_average() const;
 
-  Tensor operator()(const Tensor& x, Pass& pass) const;
+  Tensor operator()(const Tensor& x, const Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
   /// The shape [N, ...] that it was built for.
   const Shape& batch_shape() const { return input_; }
