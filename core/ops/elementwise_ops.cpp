@@ -78,12 +78,20 @@ const Elementwise remainder_op{"remainder",
                                  return Gradients{g, -g * floor(a / b)};
                                },
                                {.domain = kPositive}};
+// The whole number, or what a / b is: by 0 infinite, of integers 0; of a small quotient a zero of its sign.
+constexpr auto whole_quotient = [](auto a, auto b, auto whole) {
+  const auto quotient = a / b;
+  return select(b == 0, quotient, select(whole == 0, quotient * 0, whole));
+};
+const Elementwise trunc_divide_op{"trunc_divide",
+                                  [](auto a, auto b) { return whole_quotient(a, b, round((a - mod(a, b)) / b)); },
+                                  NoGradient{},
+                                  {.domain = kPositive}};
 const Elementwise floor_divide_op{"floor_divide",
                                   [](auto a, auto b) {
                                     const auto rest = mod(a, b), whole = round((a - rest) / b);
-                                    const auto floor = select(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole);
-                                    const auto quotient = a / b;  // by 0 infinite, of integers 0
-                                    return select(b == 0, quotient, select(floor == 0, quotient * 0, floor));
+                                    const auto below = rest != 0 && (rest < 0) != (b < 0);
+                                    return whole_quotient(a, b, select(below, whole - 1, whole));
                                   },
                                   NoGradient{},
                                   {.domain = kPositive}};
@@ -264,6 +272,7 @@ Tensor fmod(T a, T b) { return fmod_op(a, b); }
 Tensor remainder(T a, T b) { return remainder_op(a, b); }
 Tensor operator%(T a, T b) { return remainder_op(a, b); }
 Tensor floor_divide(T a, T b) { return floor_divide_op(a, b); }
+Tensor trunc_divide(T a, T b) { return trunc_divide_op(a, b); }
 Tensor atan2(T y, T x) { return atan2_op(y, x); }
 Tensor maximum(T a, T b) { return maximum_op(a, b); }
 Tensor minimum(T a, T b) { return minimum_op(a, b); }
