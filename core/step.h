@@ -103,3 +103,10 @@ std::string to_string(const Tensor& value);
 std::ostream& operator<<(std::ostream& out, const Tensor& value);
 
 }  // namespace nixie
+
+template <>
+struct fmt::formatter<nixie::Tensor> : fmt::formatter<std::string> {
+  auto format(const nixie::Tensor& value, format_context& context) const {
+    return fmt::formatter<std::string>::format(nixie::to_string(value), context);
+  }
+};

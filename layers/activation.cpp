@@ -30,51 +30,51 @@ const Elementwise hard_swish_op{
 }  // namespace
 
 Forward Relu::build(const Shape&, Parameters&) const {
-  return [slope = slope](const Tensor& x, Pass&) { return relu(x, slope); };
+  return [slope = slope](const Tensor& x, const Pass&) { return relu(x, slope); };
 }
 Forward ReluClipped::build(const Shape&, Parameters&) const {
-  return [cut = cut](const Tensor& x, Pass&) { return minimum(relu(x), cut); };
+  return [cut = cut](const Tensor& x, const Pass&) { return minimum(relu(x), cut); };
 }
 Forward Sigmoid::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return sigmoid(x); };
+  return [](const Tensor& x, const Pass&) { return sigmoid(x); };
 }
 Forward Tanh::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return tanh(x); };
+  return [](const Tensor& x, const Pass&) { return tanh(x); };
 }
 Forward Softmax::build(const Shape& in, Parameters&) const {
   in.normal_axis(axis);  // throws where there is no such axis
-  return [axis = axis](const Tensor& x, Pass&) { return softmax(x, {axis}); };
+  return [axis = axis](const Tensor& x, const Pass&) { return softmax(x, {axis}); };
 }
 Forward Elu::build(const Shape&, Parameters&) const {
-  return [alpha = alpha](const Tensor& x, Pass&) { return elu(x, alpha); };
+  return [alpha = alpha](const Tensor& x, const Pass&) { return elu(x, alpha); };
 }
 Forward Gelu::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return gelu(x); };
+  return [](const Tensor& x, const Pass&) { return gelu(x); };
 }
 
 Forward LeakyRelu::build(const Shape&, Parameters&) const {
-  return [slope = slope](const Tensor& x, Pass&) { return relu(x, slope); };
+  return [slope = slope](const Tensor& x, const Pass&) { return relu(x, slope); };
 }
 Forward Prelu::build(const Shape& in, Parameters& parameters) const {
   check(!per_channel || in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
   const Variable weight = parameters.make("weight", {per_channel ? in[1] : 1}, init);
-  return [=](const Tensor& x, Pass&) {
+  return [=](const Tensor& x, const Pass&) {
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
     if (x.rank() >= 2) sizes[1] = weight.shape()[0];
     return relu(x, reshape(weight, sizes));
   };
 }
 Forward Silu::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return silu_op(x); };
+  return [](const Tensor& x, const Pass&) { return silu_op(x); };
 }
 Forward HardSwish::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return hard_swish_op(x); };
+  return [](const Tensor& x, const Pass&) { return hard_swish_op(x); };
 }
 Forward HardSigmoid::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return clip(x + 3, 0.0, 6.0) * (1.0 / 6); };
+  return [](const Tensor& x, const Pass&) { return clip(x + 3, 0.0, 6.0) * (1.0 / 6); };
 }
 Forward Softplus::build(const Shape&, Parameters&) const {
-  return [beta = beta](const Tensor& x, Pass&) {
+  return [beta = beta](const Tensor& x, const Pass&) {
     const Tensor scaled = beta * x, y = softplus(scaled) * (1 / beta);
     return beta > 1 ? where(is_finite(scaled), y, relu(x)) : y;  // x may be finite where the product is not
   };

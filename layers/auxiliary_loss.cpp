@@ -4,7 +4,7 @@
 namespace nixie {
 
 Forward AuxiliaryLoss::build(const Shape&, Parameters&) const {
-  return [loss = *this](const Tensor& x, Pass& pass) {
+  return [loss = *this](const Tensor& x, const Pass& pass) {
     if (pass.training && pass.auxiliary) pass.auxiliary(x, loss);
     return x;
   };

@@ -36,7 +36,7 @@ void check_groups(const Shape& in, int out, int groups) {
 template <class Op>
 Forward convolution(std::int64_t channels, int spatial, const Variable& w, const std::optional<Variable>& b,
                     const Op& op) {
-  return [=](const Tensor& x, Pass&) {
+  return [=](const Tensor& x, const Pass&) {
     check_input(x.shape(), spatial, channels);
     const Tensor y = op(x, w);
     return b ? y + per_channel(*b, spatial) : y;

@@ -16,7 +16,7 @@ Shape leading(const Shape& in, int axes) {
 
 /// `mask_shape` gives the shape of the mask for an input's.
 Forward drop(double rate, const Parameters& parameters, Shape (*mask_shape)(const Shape&)) {
-  return [=, purpose = parameters.prefix() + "dropout"](const Tensor& x, Pass& pass) {
+  return [=, purpose = parameters.prefix() + "dropout"](const Tensor& x, const Pass& pass) {
     if (!pass.training || rate == 0) return x;
     const double keep = 1 - rate;
     if (keep == 0) return zeros_like(x);

@@ -31,7 +31,7 @@ Forward LayerNorm::build(const Shape& in, Parameters& parameters) const {
     weight = parameters.make("weight", features, init);
     bias = parameters.make("bias", features, bias_init);
   }
-  return [=, first = first, eps = eps](const Tensor& x, Pass&) {
+  return [=, first = first, eps = eps](const Tensor& x, const Pass&) {
     check(x.rank() == rank && std::equal(features.begin(), features.end(), x.shape().begin() + first), "input is ",
           x.shape(), ", expected ", features, " from axis ", first, " on, of ", rank, " axes");
     Axes axes;
@@ -55,7 +55,7 @@ Forward GroupNorm::build(const Shape& in, Parameters& parameters) const {
     weight = parameters.make("weight", channels, init);
     bias = parameters.make("bias", channels, bias_init);
   }
-  return [=, groups = groups, eps = eps](const Tensor& x, Pass&) {
+  return [=, groups = groups, eps = eps](const Tensor& x, const Pass&) {
     check(x.rank() >= 2 && x.shape()[1] == channels[0], "input is ", x.shape(), ", expected [N, ", channels[0],
           ", ...]");
     Axes positions = all_axes(x.shape());

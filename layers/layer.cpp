@@ -6,7 +6,7 @@ namespace nixie {
 AnyLayer::AnyLayer() : AnyLayer(Identity{}) {}
 
 Forward Identity::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return x; };
+  return [](const Tensor& x, const Pass&) { return x; };
 }
 
 Tensor placeholder(const Shape& shape, Dtype dtype) {
@@ -15,8 +15,7 @@ Tensor placeholder(const Shape& shape, Dtype dtype) {
 
 Shape output_shape(const Forward& forward, const Shape& in) {
   Trace trace;  // what the layer sets is dropped
-  Pass pass{.training = false};
-  return forward(placeholder(in), pass).shape();
+  return forward(placeholder(in), Pass{.training = false}).shape();
 }
 
 void check_input(const Shape& in, int spatial, std::int64_t channels) {

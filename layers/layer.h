@@ -5,7 +5,7 @@
 //     static constexpr const char* name = "scale";
 //     static constexpr auto fields() { return field_list(field("by", &Scale::by, "factor")); }
 //     Forward build(const Shape&, Parameters&) const {
-//       return [by = by](const Tensor& x, Pass&) { return x * by; };
+//       return [by = by](const Tensor& x, const Pass&) { return x * by; };
 //     }
 //   };
 // Shapes are [N, C, spatial...], the batch included; the batch size of a call may differ from that of the build.
@@ -33,7 +33,7 @@ struct Pass {
   std::function<void(const Tensor& output, const AuxiliaryLoss& loss)> auxiliary = {};
 };
 
-using Forward = std::function<Tensor(const Tensor& x, Pass& pass)>;
+using Forward = std::function<Tensor(const Tensor& x, const Pass& pass)>;
 
 /// A layer's options. Containers (sequential, concat, sum) have a `text()` in place of fields.
 template <class T>

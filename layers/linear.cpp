@@ -26,7 +26,7 @@ Forward Linear::build(const Shape& in, Parameters& parameters) const {
   const Variable w = parameters.make("weight", {out, features}, init);
   std::optional<Variable> b;
   if (bias) b = parameters.make("bias", {out}, bias_init);
-  return [=, axis = axis, features = std::to_string(features)](const Tensor& x, Pass&) {
+  return [=, axis = axis, features = std::to_string(features)](const Tensor& x, const Pass&) {
     const int along = features_axis(x.shape(), axis, features), last = x.rank() - 1;
     const Tensor rows = along == last ? x : transpose(x, along, last);
     const Tensor y = matmul(x.rank() == 2 ? rows : reshape(rows, {-1, rows.shape()[last]}), w, {.trans_b = true});
@@ -48,7 +48,7 @@ Forward Scale::build(const Shape& in, Parameters& parameters) const {
   const Variable weight = parameters.make(parameter, Shape(stored), init);
   std::optional<Variable> offset;
   if (bias) offset = parameters.make("bias", {size}, bias_init);
-  return [=, axis = axis](const Tensor& x, Pass&) {
+  return [=, axis = axis](const Tensor& x, const Pass&) {
     const int along = x.shape().normal_axis(axis);
     check(x.shape()[along] == size, "input is ", x.shape(), ", expected ", size, " along axis ", axis);
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.rank()), 1);
@@ -60,7 +60,7 @@ Forward Scale::build(const Shape& in, Parameters& parameters) const {
 
 Forward Embedding::build(const Shape&, Parameters& parameters) const {
   const Variable w = parameters.make("weight", {count, size}, init);
-  return [=, beyond = static_cast<double>(count)](const Tensor& x, Pass&) {
+  return [=, beyond = static_cast<double>(count)](const Tensor& x, const Pass&) {
     Tensor names_row = x >= 0;
     if (is_floating(x.dtype())) names_row = logical_and(names_row, x == floor(x));
     return take(w, cast(where(names_row, x, beyond), Dtype::i32), 0);

@@ -44,7 +44,7 @@ Forward BatchNorm::build(const Shape& in, Parameters& parameters) const {
   }
   const BatchNormState state{weight, bias, parameters.state("running_mean", channels),
                              parameters.state("running_var", channels, Init::constant(1), Dtype::f32, kNotNegative)};
-  return [=, eps = eps, momentum = momentum](const Tensor& x, Pass& pass) {
+  return [=, eps = eps, momentum = momentum](const Tensor& x, const Pass& pass) {
     check_channels(x.shape(), channels[0]);
     std::vector<std::int64_t> per_channel(static_cast<std::size_t>(x.rank()), 1);
     per_channel[1] = channels[0];
@@ -58,7 +58,7 @@ Forward BatchNorm::build(const Shape& in, Parameters& parameters) const {
 
 Forward Lrn::build(const Shape& in, Parameters&) const {
   check(in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
-  return [*this](const Tensor& x, Pass&) { return local_response_norm(x, size, alpha, beta, bias); };
+  return [*this](const Tensor& x, const Pass&) { return local_response_norm(x, size, alpha, beta, bias); };
 }
 
 }  // namespace nixie

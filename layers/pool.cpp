@@ -18,7 +18,7 @@ PoolOptions pool_options(const Layer& layer, int spatial) {
 Forward windows(const Shape& in, int spatial, const PoolOptions& options,
                 Tensor (*pool)(const Tensor&, const PoolOptions&)) {
   check_input(in, spatial);
-  return [=](const Tensor& x, Pass&) {
+  return [=](const Tensor& x, const Pass&) {
     check_input(x.shape(), spatial);
     return pool(x, options);
   };
@@ -86,25 +86,25 @@ template struct L2PoolLayer<2>;
 template struct L2PoolLayer<3>;
 
 Forward GlobalAvgPool::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return mean(x, spatial_axes(x.shape())); };
+  return [](const Tensor& x, const Pass&) { return mean(x, spatial_axes(x.shape())); };
 }
 
 Forward AdaptiveAvgPool2d::build(const Shape& in, Parameters&) const {
   check_input(in, 2);
-  return [sizes = out.expand(2, "out")](const Tensor& x, Pass&) {
+  return [sizes = out.expand(2, "out")](const Tensor& x, const Pass&) {
     check_input(x.shape(), 2);
     return part_means(part_means(x, 2, sizes[0]), 3, sizes[1]);
   };
 }
 
 Forward GlobalMaxPool::build(const Shape&, Parameters&) const {
-  return [](const Tensor& x, Pass&) { return max(x, spatial_axes(x.shape())); };
+  return [](const Tensor& x, const Pass&) { return max(x, spatial_axes(x.shape())); };
 }
 
 Forward Maxout::build(const Shape&, Parameters&) const {
   const PoolOptions options{
       .window = {1}, .channels = window, .channel_stride = stride == 0 ? window : stride, .channel_pad = pad};
-  return [=](const Tensor& x, Pass&) { return max_pool(x, options); };
+  return [=](const Tensor& x, const Pass&) { return max_pool(x, options); };
 }
 
 }  // namespace nixie

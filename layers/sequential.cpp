@@ -81,7 +81,7 @@ struct Member {
   Forward forward;
   Shape out;
 
-  Tensor operator()(const Tensor& x, Pass& pass) const {
+  Tensor operator()(const Tensor& x, const Pass& pass) const {
     Scope scope(name, kind);
     const Tensor y = forward(x, pass);
     if (pass.observe) pass.observe(y);
@@ -105,7 +105,7 @@ struct ListMember {
   std::vector<int> reads;
   AnyLayer::Join join;
 
-  Tensor operator()(const std::vector<Tensor>& values, Pass& pass) const {
+  Tensor operator()(const std::vector<Tensor>& values, const Pass& pass) const {
     if (values.size() == 1) return member(values[0], pass);
     Scope scope(member.name, member.kind);
     const Tensor y = join(values);
@@ -163,7 +163,7 @@ std::vector<Member> build_branches(const std::vector<NamedLayer>& branches, cons
   return members;
 }
 
-std::vector<Tensor> results_of(const std::vector<Member>& members, const Tensor& x, Pass& pass) {
+std::vector<Tensor> results_of(const std::vector<Member>& members, const Tensor& x, const Pass& pass) {
   std::vector<Tensor> results;
   for (const Member& member : members) results.push_back(member(x, pass));
   return results;
@@ -190,7 +190,7 @@ bool Sequential::adds_loss() const {
 }
 
 Forward Sequential::build(const Shape& in, Parameters& parameters) const {
-  return [members = build_list(layers, in, parameters)](const Tensor& x, Pass& pass) {
+  return [members = build_list(layers, in, parameters)](const Tensor& x, const Pass& pass) {
     std::vector<Tensor> results;
     for (const ListMember& each : members) {
       std::vector<Tensor> values;
@@ -202,7 +202,7 @@ Forward Sequential::build(const Shape& in, Parameters& parameters) const {
 }
 
 Forward ConcatBranches::build(const Shape& in, Parameters& parameters) const {
-  return [members = build_branches(branches, in, parameters), axis = axis](const Tensor& x, Pass& pass) {
+  return [members = build_branches(branches, in, parameters), axis = axis](const Tensor& x, const Pass& pass) {
     return concat(results_of(members, x, pass), axis);
   };
 }
@@ -217,7 +217,7 @@ Forward SumBranches::build(const Shape& in, Parameters& parameters) const {
   for (const Member& member : members)
     check(member.out == members[0].out, "branch ", member.name, " gives ", member.out, ", branch ", members[0].name,
           " gives ", members[0].out);
-  return [members](const Tensor& x, Pass& pass) {
+  return [members](const Tensor& x, const Pass& pass) {
     Tensor total = members[0](x, pass);
     for (std::size_t i = 1; i < members.size(); ++i) total += members[i](x, pass);
     return total;
@@ -236,7 +236,7 @@ Tensor SumBranches::join(const std::vector<Tensor>& parts) const {
 }
 
 Forward ProductBranches::build(const Shape& in, Parameters& parameters) const {
-  return [members = build_branches(branches, in, parameters)](const Tensor& x, Pass& pass) {
+  return [members = build_branches(branches, in, parameters)](const Tensor& x, const Pass& pass) {
     return ProductBranches{}.join(results_of(members, x, pass));
   };
 }

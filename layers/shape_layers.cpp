@@ -22,11 +22,11 @@ Tensor reflected(const Tensor& x, int axis, int count) {
 }  // namespace
 
 Forward Flatten::build(const Shape&, Parameters&) const {
-  return [first = first](const Tensor& x, Pass&) { return flatten(x, first); };
+  return [first = first](const Tensor& x, const Pass&) { return flatten(x, first); };
 }
 
 Forward ReshapeTo::build(const Shape&, Parameters&) const {
-  return [sizes = sizes](const Tensor& x, Pass&) {
+  return [sizes = sizes](const Tensor& x, const Pass&) {
     std::vector<std::int64_t> all{x.shape()[0]};
     all.insert(all.end(), sizes.begin(), sizes.end());
     return reshape(x, all);
@@ -35,7 +35,7 @@ Forward ReshapeTo::build(const Shape&, Parameters&) const {
 
 Forward PadSides::build(const Shape& in, Parameters&) const {
   check(in.rank() > 2, "input is ", in, ", expected [N, C, spatial...]");
-  return [sides = pad.expand(in.rank() - 2, "pad"), is_zero = mode == "zero"](const Tensor& x, Pass&) {
+  return [sides = pad.expand(in.rank() - 2, "pad"), is_zero = mode == "zero"](const Tensor& x, const Pass&) {
     std::vector<std::int64_t> both = {0, 0};
     both.insert(both.end(), sides.begin(), sides.end());
     if (is_zero) return nixie::pad(x, both, both);
@@ -49,7 +49,7 @@ namespace {
 
 /// Positions [low, high) along an axis of the input that is not the samples'.
 Forward range_of(int axis, std::int64_t low, std::int64_t high) {
-  return [=](const Tensor& x, Pass&) {
+  return [=](const Tensor& x, const Pass&) {
     std::vector<Index> indices(static_cast<std::size_t>(axis), Index::all());
     indices.push_back(Index::range(low, high));
     return slice(x, indices);
@@ -89,7 +89,7 @@ Forward PermuteAxes::build(const Shape& in, Parameters&) const {
                           sorted.back() == in.rank() - 1;
   check(names_each && order[0] == 0, "order is ", field_text(order), " for input ", in,
         ", expected 0 and then axes 1 to ", in.rank() - 1, ", each once");
-  return [axes = Axes(order.begin(), order.end())](const Tensor& x, Pass&) { return permute(x, axes); };
+  return [axes = Axes(order)](const Tensor& x, const Pass&) { return permute(x, axes); };
 }
 
 Forward PixelShuffle::build(const Shape& in, Parameters&) const {
@@ -97,7 +97,7 @@ Forward PixelShuffle::build(const Shape& in, Parameters&) const {
   std::int64_t block = 1;
   for (int i = 2; i < in.rank(); ++i) block *= factor;
   check(in[1] % block == 0, in[1], " channels do not split into blocks of ", block);
-  return [factor = factor, channels = in[1] / block](const Tensor& x, Pass&) {
+  return [factor = factor, channels = in[1] / block](const Tensor& x, const Pass&) {
     const int spatial = x.rank() - 2;
     std::vector<std::int64_t> apart = {x.shape()[0], channels}, larger = apart;
     apart.insert(apart.end(), static_cast<std::size_t>(spatial), factor);
@@ -115,7 +115,7 @@ Forward PixelShuffle::build(const Shape& in, Parameters&) const {
 Forward ChannelShuffle::build(const Shape& in, Parameters&) const {
   check(in.rank() >= 2, "input is ", in, ", expected [N, C, ...]");
   check(in[1] % groups == 0, in[1], " channels do not split into ", groups, " groups");
-  return [groups = groups](const Tensor& x, Pass&) {
+  return [groups = groups](const Tensor& x, const Pass&) {
     std::vector<std::int64_t> split = {x.shape()[0], groups, x.shape()[1] / groups};
     split.insert(split.end(), x.shape().begin() + 2, x.shape().end());
     return reshape(transpose(reshape(x, split), 1, 2), x.shape());

@@ -34,7 +34,7 @@ Forward SqueezeExcite::build(const Shape& in, Parameters& parameters) const {
                          function_named(activation),
                          {"fc2", pointwise(spatial, static_cast<int>(in[1]))},
                          function_named(gate)};
-  return [scale = gates.build(in, parameters)](const Tensor& x, Pass& pass) { return x * scale(x, pass); };
+  return [scale = gates.build(in, parameters)](const Tensor& x, const Pass& pass) { return x * scale(x, pass); };
 }
 
 }  // namespace nixie

@@ -29,7 +29,7 @@ Model::Model(const AnyModel& net, const Shape& input, std::uint64_t seed, Dtype 
 Model Model::with_mirror_average() const {
   check(input_.rank() >= 3, "mirror_average: a sample is ", input_shape(), ", expected [channels, ..., width]");
   Model result = *this;
-  result.forward_ = [forward = forward_](const Tensor& x, Pass& pass) {
+  result.forward_ = [forward = forward_](const Tensor& x, const Pass& pass) {
     if (pass.training) return forward(x, pass);
     const Tensor straight = forward(x, pass), mirrored = forward(flip(x, {-1}), pass);
     return (straight + (mirrored.rank() > 2 ? flip(mirrored, {-1}) : mirrored)) / 2;
@@ -41,14 +41,14 @@ Model Model::with_formats(const std::vector<FormatRule>& rules) const {
   Model result = *this;
   if (rules.empty()) return result;
   const OperandFormats formats(rules, forward_, input_, result.parameters_);
-  result.forward_ = [forward = forward_, formats](const Tensor& x, Pass& pass) {
+  result.forward_ = [forward = forward_, formats](const Tensor& x, const Pass& pass) {
     const OperandScope scope(formats.rule(pass));
     return forward(x, pass);
   };
   return result;
 }
 
-Tensor Model::operator()(const Tensor& x, Pass& pass) const { return forward_(x, pass); }
+Tensor Model::operator()(const Tensor& x, const Pass& pass) const { return forward_(x, pass); }
 
 Shape Model::input_shape() const { return without_batch(input_); }
 Shape Model::output_shape() const { return without_batch(nixie::output_shape(forward_, input_)); }

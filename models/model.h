@@ -58,7 +58,7 @@ class Model {
   /// Throws for an unknown format and for a rule that no layer with a product follows.
   Model with_formats(const std::vector<FormatRule>& rules) const;
 
-  Tensor operator()(const Tensor& x, Pass& pass) const;
+  Tensor operator()(const Tensor& x, const Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
   /// The shape [N, ...] that it was built for.
   const Shape& batch_shape() const { return input_; }

@@ -43,7 +43,7 @@ struct Bumps {
     check(in.rank() == 2, "input is ", in, ", expected [N, K]");
     const Variable weight = parameters.make("weight", {in[1], out}, Init::normal(1));
     const Variable bias = parameters.make("bias", {1, out}, Init::normal(1));
-    return [=](const Tensor& x, Pass&) { return bump(matmul(x, weight) + bias); };
+    return [=](const Tensor& x, const Pass&) { return bump(matmul(x, weight) + bias); };
   }
 };
 
@@ -79,14 +79,13 @@ double train_spirals(Backend& backend) {
   const Optimizer optimizer(model.parameters(), {.rule = Adam{}, .schedule = CosineRate{.rate = 0.02}},
                             {.steps_per_epoch = static_cast<double>(loader.batches()), .epochs = 10});
   Step train(backend, [&](const Inputs& in) {
-    Pass pass{.training = true, .step = optimizer.count(), .seed = 1};
+    const Pass pass{.training = true, .step = optimizer.count(), .seed = 1};
     const Tensor loss = cross_entropy(model(in["images"], pass), in["labels"]);
     optimizer.minimize(loss);
     return Outputs{{"loss", loss}};
   });
   Step test(backend, [&](const Inputs& in) {
-    Pass pass{.training = false};
-    return Outputs{{"right", accuracy(model(in["images"], pass), in["labels"])}};
+    return Outputs{{"right", accuracy(model(in["images"], Pass{.training = false}), in["labels"])}};
   });
   for (int epoch = 1; epoch <= 10; ++epoch) {
     double loss = 0;
@@ -105,8 +104,7 @@ std::vector<int> arms_of(const std::vector<float>& points, Backend& backend) {
   const Model model(spiral_net(), shape, /*seed=*/1);
   load(model, "spirals.h5");
   Step predict(backend, [&](const Inputs& in) {
-    Pass pass{.training = false};
-    return Outputs{{"arms", argmax(model(in["images"], pass), {1}, false)}};
+    return Outputs{{"arms", argmax(model(in["images"], Pass{.training = false}), {1}, false)}};
   });
   return predict({{"images", Array::from(points, shape)}}).at("arms").to_vector<int>();
 }

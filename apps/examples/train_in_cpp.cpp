@@ -32,14 +32,13 @@ int main() {
 
   // One step: forward, backward and update are one graph. What changes is a Variable.
   Step train(*backend, [&](const Inputs& in) {
-    Pass pass{.training = true, .step = optimizer.count(), .seed = 1};
+    const Pass pass{.training = true, .step = optimizer.count(), .seed = 1};
     const Tensor loss = cross_entropy(model(in["images"], pass), in["labels"]);
     optimizer.minimize(loss);
     return Outputs{{"loss", loss}};
   });
   Step test(*backend, [&](const Inputs& in) {
-    Pass pass{.training = false};
-    return Outputs{{"right", accuracy(model(in["images"], pass), in["labels"])}};
+    return Outputs{{"right", accuracy(model(in["images"], Pass{.training = false}), in["labels"])}};
   });
 
   for (int epoch = 1; epoch <= 3; ++epoch) {

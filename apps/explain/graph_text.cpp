@@ -45,7 +45,14 @@ std::string op_text(const Op& op) {
           [](const Pad& o) { return "pad " + list(o.low) + " " + list(o.high); },
           [](const Concat& o) { return fmt::format("concat along {}", o.axis); },
           [](const Gather& o) { return fmt::format("gather along {}", o.axis); },
-          [](const Scatter& o) { return fmt::format("scatter along {}", o.axis); },
+          [](const Scatter& o) { return fmt::format("scatter {} along {}", to_string(o.kind), o.axis); },
+          [](const ArgSort& o) {
+            return fmt::format("argsort along {}{}", o.axis, o.descending ? ", descending" : "");
+          },
+          [](const Scan& o) {
+            return fmt::format("scan {} along {}{}{}", to_string(o.kind), o.axis, o.reverse ? ", reversed" : "",
+                               o.exclusive ? ", exclusive" : "");
+          },
           [](const Random& o) { return std::string(o.kind == RandomKind::uniform ? "uniform" : "normal"); },
           [](const Matmul&) { return std::string("matmul"); },
           [](const Conv& o) {

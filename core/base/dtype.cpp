@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <ostream>
 
 namespace nixie {
 namespace {
@@ -25,6 +26,7 @@ const Row& row(Dtype dtype) {
 
 std::int64_t size_of(Dtype dtype) { return row(dtype).bytes; }
 std::string_view to_string(Dtype dtype) { return row(dtype).name; }
+std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << to_string(dtype); }
 std::string dtype_names() {
   std::string names;
   for (const Row& each : kRows) names.append(names.empty() ? "" : ", ").append(each.name);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iosfwd>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@ inline constexpr int kDtypeCount = std::tuple_size_v<ElementTypes>;
 std::int64_t size_of(Dtype dtype);
 /// "f32" and so on.
 std::string_view to_string(Dtype dtype);
+std::ostream& operator<<(std::ostream& out, Dtype dtype);
 /// All names, for messages: "f64, f32, ...".
 std::string dtype_names();
 /// The type of that name; throws for an unknown name.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <ostream>
 
 namespace nixie {
 
@@ -67,6 +68,8 @@ Strides Shape::channels_last() const {
   return strides;
 }
 
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.sizes(), ", ")); }
 
 Shape broadcast(const Shape& a, const Shape& b) {
@@ -81,7 +84,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
 }
 
 Axes all_axes(const Shape& shape) {
-  Axes axes(static_cast<std::size_t>(shape.rank()));
+  std::vector<int> axes(static_cast<std::size_t>(shape.rank()));
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }

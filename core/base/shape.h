@@ -1,17 +1,28 @@
 // Sizes, strides and broadcasting of N-dimensional arrays.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nixie/core/base/error.h"
 
 namespace nixie {
 
-/// Indices of dimensions; negative ones count from the end, as in numpy.
-using Axes = std::vector<int>;
+/// Indices of dimensions: one, or several in braces. Negative ones count from the end, as in numpy.
+class Axes : public std::vector<int> {
+ public:
+  Axes() = default;
+  Axes(int axis) : vector{axis} {}
+  template <std::same_as<bool> Bool>
+  Axes(Bool) = delete;  // a `keepdims` without its axes
+  Axes(std::initializer_list<int> axes) : vector(axes) {}
+  Axes(std::vector<int> axes) : vector(std::move(axes)) {}
+};
 /// Distance in elements between neighbours along each dimension; 0 repeats one element.
 using Strides = std::vector<std::int64_t>;
 
@@ -57,6 +68,7 @@ class Shape {
 
 /// `[2, 3]`
 std::string to_string(const Shape& shape);
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 /// numpy's broadcasting: sizes are aligned at the end and must be equal or 1. Throws when they do not match.
 Shape broadcast(const Shape& a, const Shape& b);

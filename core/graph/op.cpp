@@ -4,15 +4,16 @@
 namespace nixie {
 
 OpRole role_of(const Op& op) {
-  return std::visit(overloaded{
-                        []<OneOf<Constant, Input> T>(const T&) { return OpRole::leaf; },
-                        []<OneOf<Map, Coordinate, Random> T>(const T&) { return OpRole::elementwise; },
-                        [](const Reduce&) { return OpRole::reduction; },
-                        []<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { return OpRole::view; },
-                        [](const Concat&) { return OpRole::concat; },
-                        []<OneOf<Gather, Scatter, Matmul, Conv, Pool> T>(const T&) { return OpRole::head; },
-                    },
-                    op);
+  return std::visit(
+      overloaded{
+          []<OneOf<Constant, Input> T>(const T&) { return OpRole::leaf; },
+          []<OneOf<Map, Coordinate, Random> T>(const T&) { return OpRole::elementwise; },
+          [](const Reduce&) { return OpRole::reduction; },
+          []<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { return OpRole::view; },
+          [](const Concat&) { return OpRole::concat; },
+          []<OneOf<Gather, Scatter, ArgSort, Scan, Matmul, Conv, Pool> T>(const T&) { return OpRole::head; },
+      },
+      op);
 }
 
 }  // namespace nixie

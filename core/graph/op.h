@@ -81,10 +81,26 @@ struct Concat {
 struct Gather {
   int axis = 0;
 };
-/// Gather's transpose: adds updates into zeros of the node's shape. An index out of range makes the whole result NaN,
-/// of integers the largest number. Inputs: updates, indices.
+/// Gather's transpose: reduces the updates of each position of the node's shape, in their order; those without any get
+/// what the reduction gives of nothing (of integers the bounds of the compute type). An index out of range makes the
+/// whole result NaN, of integers the largest number. Inputs: updates, indices, and the order [number of indices] (i32)
+/// that sorts the indices, which it reads in place of searching all of them for each position.
 struct Scatter {
   int axis = 0;
+  ReduceKind kind = ReduceKind::sum;  ///< sum, prod, max or min
+};
+/// Positions (i32) along an axis in the order of the input's values, the first ones if the node is shorter there. Equal
+/// values keep their order; NaN is larger than every number.
+struct ArgSort {
+  int axis = 0;
+  bool descending = false;
+};
+/// Along an axis: the reduction of the elements up to each one, itself included.
+struct Scan {
+  ReduceKind kind = ReduceKind::sum;  ///< neither mean nor m2
+  int axis = 0;
+  bool reverse = false;    ///< from the last element to the first
+  bool exclusive = false;  ///< without the element itself: the first result is what the reduction gives of nothing
 };
 enum class RandomKind : std::uint8_t { uniform, normal };
 /// Numbers of a counter-based stream (core/base/random.h), a function of the stream, the step and the element's
@@ -134,7 +150,7 @@ struct Pool {
 };
 
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,
-                        Scatter, Random, Matmul, Conv, Pool>;
+                        Scatter, ArgSort, Scan, Random, Matmul, Conv, Pool>;
 
 template <class... F>
 struct overloaded : F... {

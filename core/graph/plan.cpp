@@ -99,7 +99,16 @@ std::string describe(const Head& head) {
                                pool.count_pad ? " count_pad" : "");
           },
           [](const Gather& gather) { return fmt::format("gather axis {}", gather.axis); },
-          [](const Scatter& scatter) { return fmt::format("scatter axis {}", scatter.axis); },
+          [](const Scatter& scatter) {
+            return fmt::format("scatter {} axis {}", to_string(scatter.kind), scatter.axis);
+          },
+          [](const ArgSort& sort) {
+            return fmt::format("argsort axis {}{}", sort.axis, sort.descending ? " descending" : "");
+          },
+          [](const Scan& scan) {
+            return fmt::format("scan {} axis {}{}{}", to_string(scan.kind), scan.axis, scan.reverse ? " reverse" : "",
+                               scan.exclusive ? " exclusive" : "");
+          },
       },
       head.op);
 }

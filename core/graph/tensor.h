@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
+#include "nixie/core/base/literal.h"
 #include "nixie/core/graph/op.h"
 
 namespace nixie {
@@ -25,6 +26,8 @@ class Tensor {
                                                                             : Dtype::i32) {}
   /// The elements of a host array; they must not change afterwards.
   Tensor(const Array& array);
+  /// An array of numbers: Tensor{{1, 2}, {3, 4}} is i32 [2, 2]. Fractions are f32.
+  Tensor(std::initializer_list<Literal> rows) : Tensor(Literal(rows).array()) {}
   explicit Tensor(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
   /// A node of the graph. The caller has checked shape and dtype.
   static Tensor make(Op op, std::vector<Tensor> inputs, Shape shape, Dtype dtype);

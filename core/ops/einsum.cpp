@@ -186,6 +186,8 @@ Dtype dtype_of(const std::vector<Tensor>& operands) {
 
 }  // namespace
 
+Tensor outer(const Tensor& a, const Tensor& b) { return reshape(a, {-1, 1}) * reshape(b, {1, -1}); }
+
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b) {
   check(axes_a.size() == axes_b.size(), "tensordot: ", axes_a.size(), " axes of ", a.shape(), " and ", axes_b.size(),
         " of ", b.shape());

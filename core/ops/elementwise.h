@@ -119,6 +119,7 @@ class Symbol {
   // Formulas of several instructions, beside their ops in elementwise_ops.cpp.
   friend Symbol remainder(Symbol a, Symbol b);
   friend Symbol operator%(Symbol a, Symbol b) { return remainder(a, b); }
+  friend Symbol trunc_divide(Symbol a, Symbol b);
   friend Symbol floor_divide(Symbol a, Symbol b);
   friend Symbol clip(Symbol x, Symbol low, Symbol high) { return minimum(maximum(x, low), high); }
   friend Symbol sign(Symbol x);

@@ -28,11 +28,15 @@ Symbol remainder(Symbol a, Symbol b) {
   const Symbol signed_rest = where((rest < 0) != (b < 0), rest + b, rest);
   return where(rest == 0, where(b < 0, -zero, zero), signed_rest);
 }
+// The whole number, or what a / b is: by 0 infinite, of integers 0; of a small quotient a zero of its sign.
+static Symbol whole_quotient(Symbol a, Symbol b, Symbol whole) {
+  const Symbol quotient = a / b;
+  return where(b == 0, quotient, where(whole == 0, quotient * 0, whole));
+}
+Symbol trunc_divide(Symbol a, Symbol b) { return whole_quotient(a, b, round((a - fmod(a, b)) / b)); }
 Symbol floor_divide(Symbol a, Symbol b) {
   const Symbol rest = fmod(a, b), whole = round((a - rest) / b);
-  const Symbol floor = where(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole);
-  const Symbol quotient = a / b;  // by 0 infinite, of integers 0
-  return where(b == 0, quotient, where(floor == 0, quotient * 0, floor));
+  return whole_quotient(a, b, where(rest != 0 && (rest < 0) != (b < 0), whole - 1, whole));
 }
 Symbol sign(Symbol x) { return where(x > 0, 1, where(x < 0, -1, where(x == 0, 0, x))); }
 Symbol safe_log(Symbol x) { return where(x <= 0, -50, log(x)); }
@@ -101,6 +105,8 @@ const Elementwise remainder_op{"remainder",
                                  return Gradients{g, -g * floor(a / b)};
                                },
                                {.domain = kPositive}};
+const Elementwise trunc_divide_op{
+    "trunc_divide", [](auto a, auto b) { return trunc_divide(a, b); }, NoGradient{}, {.domain = kPositive}};
 const Elementwise floor_divide_op{
     "floor_divide", [](auto a, auto b) { return floor_divide(a, b); }, NoGradient{}, {.domain = kPositive}};
 const Elementwise maximum_op{"maximum", [](auto a, auto b) { return maximum(a, b); },
@@ -279,6 +285,7 @@ Tensor fmod(T a, T b) { return fmod_op(a, b); }
 Tensor remainder(T a, T b) { return remainder_op(a, b); }
 Tensor operator%(T a, T b) { return remainder_op(a, b); }
 Tensor floor_divide(T a, T b) { return floor_divide_op(a, b); }
+Tensor trunc_divide(T a, T b) { return trunc_divide_op(a, b); }
 Tensor atan2(T y, T x) { return atan2_op(y, x); }
 Tensor maximum(T a, T b) { return maximum_op(a, b); }
 Tensor minimum(T a, T b) { return minimum_op(a, b); }

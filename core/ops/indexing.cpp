@@ -149,6 +149,14 @@ Tensor no_number(Dtype dtype) {
       dtype, [&](auto type) { return full({}, convert<double>(std::numeric_limits<decltype(type)>::max()), dtype); });
 }
 
+// The shape of `shape` with the indices in place of an axis: of what take gives, and of updates.
+Shape indexed(const Shape& shape, int axis, const Shape& indices) {
+  std::vector<std::int64_t> sizes(shape.begin(), shape.begin() + axis);
+  sizes.insert(sizes.end(), indices.begin(), indices.end());
+  sizes.insert(sizes.end(), shape.begin() + axis + 1, shape.end());
+  return Shape(std::move(sizes));
+}
+
 // Negative positions counted from the end.
 Tensor from_start(const Tensor& indices, std::int64_t size) {
   const Tensor wide = cast(indices, Dtype::i32);
@@ -161,25 +169,42 @@ Tensor is_inside(const Tensor& positions, std::int64_t size) { return logical_an
 Tensor take(const Tensor& x, const Tensor& indices, int axis) {
   const int at = x.shape().normal_axis(axis);
   check_indices("take", indices, x.shape()[at]);
-  std::vector<std::int64_t> sizes(x.shape().begin(), x.shape().begin() + at);
-  sizes.insert(sizes.end(), indices.shape().begin(), indices.shape().end());
-  sizes.insert(sizes.end(), x.shape().begin() + at + 1, x.shape().end());
-  return Tensor::make(Gather{at}, {x, cast(indices, Dtype::i32)}, Shape(std::move(sizes)), x.dtype());
+  return Tensor::make(Gather{at}, {x, cast(indices, Dtype::i32)}, indexed(x.shape(), at, indices.shape()), x.dtype());
 }
 Gradients gradient(const Gather& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
   return {scatter_add(x[0].shape(), x[1], g, op.axis), {}};
 }
+
+namespace {
+
+Tensor reduce_at(ReduceKind kind, const Shape& shape, int axis, const Tensor& indices, const Tensor& updates) {
+  const Tensor order = argsort(reshape(from_start(indices, shape[axis]), {-1}));
+  return Tensor::make(Scatter{axis, kind}, {updates, cast(indices, Dtype::i32), order}, shape, updates.dtype());
+}
+
+}  // namespace
+
 Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& updates, int axis) {
   const int at = shape.normal_axis(axis);
   check_indices("scatter_add", indices, shape[at]);
-  std::vector<std::int64_t> sizes(shape.begin(), shape.begin() + at);
-  sizes.insert(sizes.end(), indices.shape().begin(), indices.shape().end());
-  sizes.insert(sizes.end(), shape.begin() + at + 1, shape.end());
-  check(updates.shape() == Shape(sizes), "scatter_add: updates are ", updates.shape(), ", expected ", Shape(sizes));
-  return Tensor::make(Scatter{at}, {updates, cast(indices, Dtype::i32)}, shape, updates.dtype());
+  const Shape expected = indexed(shape, at, indices.shape());
+  check(updates.shape() == expected, "scatter_add: updates are ", updates.shape(), ", expected ", expected);
+  return reduce_at(ReduceKind::sum, shape, at, indices, updates);
 }
-Gradients gradient(const Scatter& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
-  return {take(g, x[1], op.axis), {}};
+Gradients gradient(const Scatter& op, const Tensor& g, const Tensor& y, const std::vector<Tensor>& inputs) {
+  const Tensor &x = inputs[0], &indices = inputs[1];
+  const auto at_updates = [&](const Tensor& value) { return take(value, indices, op.axis); };
+  const auto counted = [&](const Tensor& hit) {
+    return at_updates(reduce_at(ReduceKind::sum, y.shape(), op.axis, indices, cast(hit, x.dtype())));
+  };
+  if (op.kind == ReduceKind::sum) return {at_updates(g), {}, {}};
+  if (op.kind == ReduceKind::prod) {  // as of Reduce
+    const Tensor zero = x == 0, factors = where(zero, 1, x);
+    const Tensor others = at_updates(reduce_at(ReduceKind::prod, y.shape(), op.axis, indices, factors)) / factors;
+    return {at_updates(g) * where(counted(zero) - zero == 0, others, 0), {}, {}};
+  }
+  const Tensor hit = x == at_updates(y);  // shared evenly among equals
+  return {hit * (at_updates(g) / counted(hit)), {}, {}};
 }
 Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype, int axis) {
   check_indices("one_hot", indices, classes);
@@ -212,30 +237,53 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis) {
   return take(reshape(x, {-1}), where(is_inside(positions, size), flat, x.shape().size()));
 }
 
-Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
-  const int at = x.shape().normal_axis(axis);
-  const std::int64_t size = x.shape()[at];
-  check_indices("scatter", indices, size);
-  const Tensor row = reshape(from_start(indices, size), {1, -1});
-  const std::int64_t count = row.shape()[1];
-  std::vector<std::int64_t> sizes = x.shape().sizes(), column(x.shape().sizes().size(), 1);
-  sizes[static_cast<std::size_t>(at)] = count;
-  std::vector<std::int64_t> given(x.shape().begin(), x.shape().begin() + at);
-  given.insert(given.end(), indices.shape().begin(), indices.shape().end());
-  given.insert(given.end(), x.shape().begin() + at + 1, x.shape().end());
-  const Tensor values = reshape(broadcast_to(cast(updates, x.dtype()), Shape(given)), sizes);
-  // The last of several updates of one position wins; the others are left out.
-  const Tensor later = coordinate({count, count}, 1) > coordinate({count, count}, 0);
-  const Tensor is_last = logical_not(any(logical_and(later, row == reshape(row, {-1, 1})), {1}, false));
-  column[static_cast<std::size_t>(at)] = count;
-  const Tensor added =
-      scatter_add(x.shape(), reshape(row, {-1}), where(reshape(is_last, column), values, zeros({}, x.dtype())), at);
-  const Tensor hit = scatter_add({size}, reshape(row, {-1}), cast(is_last, Dtype::i32)) > 0;
-  column[static_cast<std::size_t>(at)] = size;
-  return where(reshape(hit, column), added, x);
+namespace {
+
+// Updates in x's type, one for each index along an axis.
+Tensor spread(const char* op, const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
+  check_indices(op, indices, x.shape()[axis]);
+  return broadcast_to(cast(updates, x.dtype()), indexed(x.shape(), axis, indices.shape()));
 }
 
-Tensor update(const Tensor& x, const Tensor& mask, const Tensor& value) {
+// The larger or smaller of x and its updates, or their product.
+Tensor reduce_with(const char* op, ReduceKind kind, const Tensor& x, const Tensor& indices, const Tensor& updates,
+                   int axis) {
+  const int at = x.shape().normal_axis(axis);
+  // Bools have no bounds but those of their kernels' integers.
+  const Tensor base = x.dtype() == Dtype::boolean ? cast(x, Dtype::u8) : x;
+  const Tensor values = cast(spread(op, x, indices, updates, at), base.dtype());
+  // x is an update as well, so that equals share.
+  const Tensor joined = concat({arange(x.shape()[at]), reshape(cast(indices, Dtype::i32), {-1})}, 0);
+  std::vector<std::int64_t> flat = x.shape().sizes();
+  flat[static_cast<std::size_t>(at)] = indices.shape().size();
+  return cast(reduce_at(kind, x.shape(), at, joined, concat({base, reshape(values, flat)}, at)), x.dtype());
+}
+
+}  // namespace
+
+Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
+  const int at = x.shape().normal_axis(axis);
+  const std::int64_t size = x.shape()[at], count = indices.shape().size();
+  const Tensor values = spread("scatter", x, indices, updates, at);
+  if (count == 0) return x;
+  // The last update of each position, below 0 where there is none.
+  const Tensor last = reduce_at(ReduceKind::max, {size}, 0, reshape(indices, {-1}), arange(count));
+  std::vector<std::int64_t> flat = x.shape().sizes(), along(flat.size(), 1);
+  flat[static_cast<std::size_t>(at)] = count;
+  along[static_cast<std::size_t>(at)] = size;
+  return where(reshape(last >= 0, along), take(reshape(values, flat), maximum(last, 0), at), x);
+}
+Tensor scatter_mul(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
+  return reduce_with("scatter_mul", ReduceKind::prod, x, indices, updates, axis);
+}
+Tensor scatter_max(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
+  return reduce_with("scatter_max", ReduceKind::max, x, indices, updates, axis);
+}
+Tensor scatter_min(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
+  return reduce_with("scatter_min", ReduceKind::min, x, indices, updates, axis);
+}
+
+Tensor update_where(const Tensor& x, const Tensor& mask, const Tensor& value) {
   check(broadcast(mask.shape(), x.shape()) == x.shape(), "update: a mask of ", mask.shape(), " for ", x.shape());
   check(broadcast(value.shape(), x.shape()) == x.shape(), "update: a value of ", value.shape(), " for ", x.shape());
   return where(mask, cast(value, x.dtype()), x);

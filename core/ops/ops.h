@@ -1,10 +1,12 @@
 // The public math: every op on Tensors, found by argument type. Formulas and gradients: elementwise_ops.cpp,
-// shape_ops.cpp, indexing.cpp, sorting.cpp, reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp, composites.cpp.
+// shape_ops.cpp, indexing.cpp, sorting.cpp, scans.cpp, reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp,
+// composites.cpp.
 //
 // Ops broadcast as in numpy, infer shapes at the call, and throw Fault::usage there if shapes, axes or types do not
 // match. Reductions keep the reduced axes with size 1 by default, so results broadcast.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -17,8 +19,8 @@ namespace nixie {
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
-Tensor operator/(const Tensor& a, const Tensor& b);  ///< true division: integers give f32
-Tensor operator%(const Tensor& a, const Tensor& b);  ///< remainder
+Tensor operator/(const Tensor& a, const Tensor& b);  ///< true division, as in Python: integers give f32, 7 / 2 is 3.5
+Tensor operator%(const Tensor& a, const Tensor& b);  ///< remainder, as in Python: -7 % 2 is 1
 Tensor operator-(const Tensor& x);
 Tensor operator==(const Tensor& a, const Tensor& b);  ///< comparisons give bool
 Tensor operator!=(const Tensor& a, const Tensor& b);
@@ -47,9 +49,11 @@ Tensor floating(const Tensor& x);  ///< integers as f32, floating types as they 
 /// Precision policies and gradients use it.
 Tensor retype(const Tensor& x, Dtype dtype);
 Tensor pow(const Tensor& a, const Tensor& b);
-Tensor fmod(const Tensor& a, const Tensor& b);          ///< C's remainder: the sign of a
-Tensor remainder(const Tensor& a, const Tensor& b);     ///< a - floor(a / b) b: the sign of b, as in Python
-Tensor floor_divide(const Tensor& a, const Tensor& b);  ///< floor(a / b); of integers by 0: 0
+Tensor fmod(const Tensor& a, const Tensor& b);       ///< C's remainder: the sign of a
+Tensor remainder(const Tensor& a, const Tensor& b);  ///< a - floor(a / b) b: the sign of b, as in Python
+// Integers stay integers; by 0 they give 0.
+Tensor floor_divide(const Tensor& a, const Tensor& b);  ///< floor(a / b), Python's //: -7 by 2 is -4; with remainder
+Tensor trunc_divide(const Tensor& a, const Tensor& b);  ///< trunc(a / b), C's / of integers: -7 by 2 is -3; with fmod
 Tensor atan2(const Tensor& y, const Tensor& x);         ///< gradient 0 at (0, 0)
 Tensor maximum(const Tensor& a, const Tensor& b);       ///< propagates NaN; 0 is larger than -0
 Tensor minimum(const Tensor& a, const Tensor& b);
@@ -107,6 +111,9 @@ Tensor coordinate(const Shape& shape, int axis);
 Tensor arange(std::int64_t size);
 /// `count` numbers from start to stop, both included.
 Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype = Dtype::f32);
+/// Ones on a diagonal of [rows, columns], by default a square, and zeros beside it.
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = {}, std::int64_t diagonal = 0,
+           Dtype dtype = Dtype::f32);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// One size may be -1: inferred.
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes);
@@ -121,9 +128,13 @@ Tensor permute(const Tensor& x, const Axes& order);
 /// Reverses the axes, or swaps two.
 Tensor transpose(const Tensor& x);
 Tensor transpose(const Tensor& x, int a, int b);
+/// Axis from[i] becomes axis to[i]; the others keep their order.
+Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to);
 Tensor flip(const Tensor& x, const Axes& axes);
 /// Repeats the array, repeats[i] times along axis i of the result; numpy's rule if ranks differ.
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats);
+/// Each element `repeats` times, one after the other; without an axis of the flattened array.
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis = {});
 /// Moves element i to position i + shift, cyclically.
 Tensor roll(const Tensor& x, std::int64_t shift, int axis);
 /// Zeros above (below) a diagonal of the last two axes.
@@ -150,14 +161,30 @@ class Index {
 Tensor slice(const Tensor& x, const std::vector<Index>& indices);
 /// x with x[indices...] replaced by value (broadcast).
 Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& value);
-/// x with value (broadcast) where the mask is not 0.
-Tensor update(const Tensor& x, const Tensor& mask, const Tensor& value);
+/// x with value (broadcast) where the mask is not 0. (Braces are indices.)
+Tensor update_where(const Tensor& x, const Tensor& mask, const Tensor& value);
+template <std::convertible_to<Tensor> Mask>
+Tensor update(const Tensor& x, const Mask& mask, const Tensor& value) {
+  return update_where(x, mask, value);
+}
 /// `low` and `high` elements of value before and after each axis.
 Tensor pad(const Tensor& x, const std::vector<std::int64_t>& low, const std::vector<std::int64_t>& high,
            double value = 0);
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
-// Index arrays: negative indices count from the end. An index out of range throws if the host holds the indices; if
+/// `parts` pieces of one size along an axis, or the pieces between positions: {2, 3} gives [0, 2), [2, 3), [3, end).
+std::vector<Tensor> split(const Tensor& x, std::int64_t parts, int axis = 0);
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& positions, int axis = 0);
+inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int64_t> positions, int axis = 0) {
+  return split(x, std::vector<std::int64_t>(positions), axis);
+}
+/// x at each position of an axis, without the axis: stack's inverse.
+std::vector<Tensor> unstack(const Tensor& x, int axis = 0);
+/// The difference of each element and the one before it, n times. Of bools whether they differ.
+Tensor diff(const Tensor& x, int n = 1, int axis = -1);
+
+// ---- index arrays (indexing.cpp; tests/core/numpy_test.cpp, scatter_test.cpp) ----
+// Negative indices count from the end. An index out of range throws if the host holds the indices; if
 // they are computed, its element becomes NaN (for integers the type's largest number), never another element.
 /// x[.., indices, ..] along an axis.
 Tensor take(const Tensor& x, const Tensor& indices, int axis = 0);
@@ -167,6 +194,11 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int axis);
 Tensor scatter_add(const Shape& shape, const Tensor& indices, const Tensor& updates, int axis = 0);
 /// x with x[.., indices, ..] along an axis replaced by updates (broadcast); the last update of a position wins.
 Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
+/// x multiplied at x[.., indices, ..] by each update (broadcast), or the larger or smaller of x and all of them; NaN
+/// wins. Equal candidates share the gradient evenly.
+Tensor scatter_mul(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
+Tensor scatter_max(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
+Tensor scatter_min(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis = 0);
 /// 1 where the class is the index, along a new axis (last by default).
 Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype::f32, int axis = -1);
 
@@ -175,9 +207,22 @@ Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype:
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
 Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
 struct Sorted {
-  Tensor values, indices;  ///< the k largest, largest first; i32 positions along the axis
+  Tensor values, indices;  ///< i32 positions along the axis
 };
-Sorted topk(const Tensor& x, std::int64_t k, int axis = -1);
+/// The k largest, largest first, or the k smallest, smallest first.
+Sorted topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true);
+/// For each value the i32 position in a sorted vector before which it belongs: before its equals, or behind them.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
+
+// ---- scans (scans.cpp; tests/core/scans_test.cpp): over the elements up to each one ----
+struct ScanOptions {
+  bool reverse = false;    ///< from the last element to the first
+  bool exclusive = false;  ///< without the element itself: the first sum is 0, the first product 1
+};
+Tensor cumsum(const Tensor& x, int axis, ScanOptions options = {});  ///< of the type that sum has
+Tensor cumprod(const Tensor& x, int axis, ScanOptions options = {});
+Tensor cummax(const Tensor& x, int axis);  ///< NaN from the first NaN on; the gradient goes to the first of equals
+Tensor cummin(const Tensor& x, int axis);
 
 // ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
 Tensor sum(const Tensor& x);
@@ -207,9 +252,11 @@ Tensor all(const Tensor& x);
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor norm(const Tensor& x);
 Tensor norm(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< sqrt of the sum of squares; gradient 0 at 0
-Tensor cumsum(const Tensor& x, int axis);  ///< sums of the elements so far, of the type that sum has
 /// Sums axes so that the result has a shape that broadcasts to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
+
+Tensor count_nonzero(const Tensor& x);
+Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< i64
 
 // ---- contractions (contractions.cpp; tests/core/contractions_test.cpp) ----
 struct MatmulOptions {
@@ -218,6 +265,8 @@ struct MatmulOptions {
 /// numpy's matmul: [..., m, k] x [..., k, n]; leading axes broadcast; a vector is a row on the left, a column on the
 /// right. Products of u8, i8 and bool are i32, also einsum's and convolutions'; i64 is refused.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
+/// Products of each element of a with each of b: [size of a, size of b].
+Tensor outer(const Tensor& a, const Tensor& b);
 /// Sums of products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's.
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axes& axes_b);
 /// numpy's einsum with letters and `...`: einsum("...ij,...jk->...ik", {x, y}). Operands are combined left to right,

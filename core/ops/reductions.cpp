@@ -147,20 +147,10 @@ Tensor any(const Tensor& x) { return any(x, all_axes(x.shape()), false); }
 Tensor all(const Tensor& x) { return all(x, all_axes(x.shape()), false); }
 Tensor norm(const Tensor& x) { return norm(x, all_axes(x.shape()), false); }
 
-Tensor cumsum(const Tensor& x, int axis) {
-  const auto at = static_cast<std::size_t>(x.shape().normal_axis(axis));
-  const std::int64_t size = x.shape()[axis];
-  Tensor y = retype(x, sum_dtype(x.dtype()));
-  // After each round an element holds the sum of twice as many that end with it.
-  for (std::int64_t step = 1; step < size; step *= 2) {
-    std::vector<Index> before(static_cast<std::size_t>(x.rank()), Index::all());
-    before[at] = Index::range(0, size - step);
-    std::vector<std::int64_t> low(static_cast<std::size_t>(x.rank()), 0), high = low;
-    low[at] = step;
-    y = y + pad(slice(y, before), low, high);
-  }
-  return y;
+Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims) {
+  return sum(cast(x, Dtype::boolean), axes, keepdims);
 }
+Tensor count_nonzero(const Tensor& x) { return count_nonzero(x, all_axes(x.shape()), false); }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;

@@ -107,7 +107,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
   return Tensor::make(std::move(op), {x}, Shape(std::move(sizes)), x.dtype());
 }
 Gradients gradient(const Permute& op, const Tensor& g, const Tensor&, const std::vector<Tensor>&) {
-  Axes inverse(op.order.size());
+  std::vector<int> inverse(op.order.size());
   for (std::size_t i = 0; i < op.order.size(); ++i)
     inverse[static_cast<std::size_t>(op.order[i])] = static_cast<int>(i);
   return {permute(g, inverse)};
@@ -122,6 +122,29 @@ Tensor transpose(const Tensor& x, int a, int b) {
   std::swap(order[static_cast<std::size_t>(x.shape().normal_axis(a))],
             order[static_cast<std::size_t>(x.shape().normal_axis(b))]);
   return permute(x, order);
+}
+Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to) {
+  check(from.size() == to.size(), "moveaxis: ", from.size(), " axes are moved to ", to.size(), " places");
+  x.shape().normal_axes(from), x.shape().normal_axes(to);  // throw for an axis that is named twice
+  std::vector<int> order(static_cast<std::size_t>(x.rank()), -1);
+  std::vector<char> moves(order.size());
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const int axis = x.shape().normal_axis(from[i]);
+    order[static_cast<std::size_t>(x.shape().normal_axis(to[i]))] = axis;
+    moves[static_cast<std::size_t>(axis)] = 1;
+  }
+  auto next = order.begin();
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (!moves[static_cast<std::size_t>(axis)]) *(next = std::find(next, order.end(), -1)) = axis;
+  return permute(x, order);
+}
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis) {
+  if (!axis) return repeat(reshape(x, {-1}), repeats, 0);
+  check(repeats >= 0, "repeat: ", repeats, " repeats, expected a number from 0 up");
+  const int at = x.shape().normal_axis(*axis);
+  const Tensor apart = expand_dims(x, at + 1);
+  const Shape sizes = x.shape().with(at, Shape{x.shape()[at], repeats}.size());
+  return reshape(broadcast_to(apart, apart.shape().with(at + 1, repeats)), sizes);
 }
 Tensor tile(const Tensor& x, const std::vector<std::int64_t>& repeats) {
   const auto rank = std::max(static_cast<std::size_t>(x.rank()), repeats.size());
@@ -159,6 +182,9 @@ Tensor none_of(const Tensor& x) { return x.dtype() == Dtype::boolean ? Tensor(fa
 }  // namespace
 Tensor tril(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "tril") <= diagonal, x, none_of(x)); }
 Tensor triu(const Tensor& x, std::int64_t diagonal) { return where(diagonal_of(x, "triu") >= diagonal, x, none_of(x)); }
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, std::int64_t diagonal, Dtype dtype) {
+  return cast(diagonal_of(ones({rows, columns.value_or(rows)}), "eye") == diagonal, dtype);
+}
 Tensor flip(const Tensor& x, const Axes& axes) {
   std::vector<Index> indices(static_cast<std::size_t>(x.rank()), Index::all());
   for (int axis : x.shape().normal_axes(axes)) indices[static_cast<std::size_t>(axis)] = Index::range({}, {}, -1);
@@ -226,6 +252,55 @@ Tensor stack(const std::vector<Tensor>& parts, int axis) {
   std::vector<Tensor> expanded;
   for (const Tensor& part : parts) expanded.push_back(expand_dims(part, {at}));
   return concat(expanded, at);
+}
+
+namespace {
+
+// Positions [first, last) of an axis.
+Tensor piece(const Tensor& x, int axis, std::int64_t first, std::int64_t last) {
+  std::vector<Index> indices(static_cast<std::size_t>(x.rank()), Index::all());
+  indices[static_cast<std::size_t>(axis)] = Index::range(first, last);
+  return slice(x, indices);
+}
+
+}  // namespace
+
+std::vector<Tensor> split(const Tensor& x, std::int64_t parts, int axis) {
+  const std::int64_t size = x.shape()[axis];
+  check(parts > 0 && size % parts == 0, "split: axis ", axis, " of ", x.shape(), " has no ", parts,
+        " pieces of one size");
+  std::vector<std::int64_t> positions;
+  for (std::int64_t part = 1; part < parts; ++part) positions.push_back(part * (size / parts));
+  return split(x, positions, axis);
+}
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& positions, int axis) {
+  const int at = x.shape().normal_axis(axis);
+  std::vector<Tensor> pieces;
+  std::int64_t first = 0;
+  for (const std::int64_t position : positions) {
+    check(position >= first && position <= x.shape()[at], "split: position ", position, " of axis ", at, " of ",
+          x.shape(), ", expected ascending ones from 0 to ", x.shape()[at]);
+    pieces.push_back(piece(x, at, first, position));
+    first = position;
+  }
+  pieces.push_back(piece(x, at, first, x.shape()[at]));
+  return pieces;
+}
+std::vector<Tensor> unstack(const Tensor& x, int axis) {
+  const int at = x.shape().normal_axis(axis);
+  std::vector<Tensor> parts;
+  for (std::int64_t i = 0; i < x.shape()[at]; ++i) parts.push_back(squeeze(piece(x, at, i, i + 1), at));
+  return parts;
+}
+Tensor diff(const Tensor& x, int n, int axis) {
+  check(n >= 0, "diff: n is ", n, ", expected a number from 0 up");
+  const int at = x.shape().normal_axis(axis);
+  Tensor y = x;
+  for (int i = 0; i < n; ++i) {
+    const std::int64_t size = y.shape()[at];
+    y = piece(y, at, std::min<std::int64_t>(1, size), size) - piece(y, at, 0, std::max<std::int64_t>(size - 1, 0));
+  }
+  return y;
 }
 
 namespace {

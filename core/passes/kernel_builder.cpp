@@ -35,6 +35,8 @@ std::string op_name(const FusionNode& unit) {
                         },
                         [](const Gather&) { return std::string("gather"); },
                         [](const Scatter&) { return std::string("scatter"); },
+                        [](const ArgSort&) { return std::string("argsort"); },
+                        [](const Scan& scan) { return fmt::format("scan_{}", to_string(scan.kind)); },
                         []<OneOf<Constant, Input, Expand, Reshape, Permute, Slice, Pad, Concat> T>(const T&) {
                           return std::string("value");  // no unit of its own
                         },
@@ -278,12 +280,11 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
       Head head{.dtype = member.value.dtype()};
       std::visit(
           overloaded{
-              [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter> T>(const T& op) { head.op = op; },
+              [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter, ArgSort, Scan> T>(const T& op) { head.op = op; },
               []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random>
                      T>(const T&) {
                 fail(Fault::usage,
-                     "fuse: an op was taken for a head that is no product, convolution, pooling, gather or scatter; "
-                     "this is a bug in nixie");
+                     "fuse: an op was taken for a head that has no loop of its own; this is a bug in nixie");
               }},
           member.value.node().op);
       for (const Tensor& x : member.value.inputs()) {

@@ -70,7 +70,7 @@ int channels_of(const Layout& layout, const Tensor& x) {
             const int channels = layout.channel_axes(x.inputs()[0]);
             return permutes_channels(permute, channels) ? channels : 0;
           },
-          []<OneOf<Constant, Coordinate, Gather, Scatter, Random, Matmul> T>(const T&) { return 0; },
+          []<OneOf<Constant, Coordinate, Gather, Scatter, ArgSort, Scan, Random, Matmul> T>(const T&) { return 0; },
       },
       x.node().op);
 }

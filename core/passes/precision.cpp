@@ -118,7 +118,7 @@ class Halver {
                      if (was_half_.count(x.inputs()[0].id())) was_half_.insert(x.id());
                    },
                    // Sums are f32; leaves, positions and random numbers are what they are.
-                   []<OneOf<Constant, Input, Coordinate, Reduce, Random> T>(const T&) {},
+                   []<OneOf<Constant, Input, Coordinate, Reduce, ArgSort, Scan, Random> T>(const T&) {},
                },
                op);
     if (inputs.empty()) return x;

@@ -44,7 +44,9 @@ std::string op_key(const Op& op) {
                         [](const Pad& p) { return key(list(p.low), list(p.high), p.value); },
                         [](const Concat& c) { return key(c.axis); },
                         [](const Gather& g) { return key(g.axis); },
-                        [](const Scatter& s) { return key(s.axis); },
+                        [](const Scatter& s) { return key(s.axis, static_cast<int>(s.kind)); },
+                        [](const ArgSort& s) { return key(s.axis, s.descending); },
+                        [](const Scan& s) { return key(static_cast<int>(s.kind), s.axis, s.reverse, s.exclusive); },
                         [](const Random& r) { return key(static_cast<int>(r.kind), r.stream); },
                         [](const Matmul& m) { return key(static_cast<int>(m.math)); },
                         [](const Conv& c) {

@@ -153,17 +153,17 @@ bool reads_nothing(const View& view) {
 }
 
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape) {
-  return std::visit(
-      overloaded{
-          [&](const Expand&) { return expanded(view, shape); },
-          [&](const Reshape&) { return reshaped(view, shape); },
-          [&](const Permute& permute) { return permuted(view, permute, shape); },
-          [&](const Slice& slice) { return sliced(view, slice, shape); },
-          [&](const Pad& pad) { return padded(view, pad, shape); },
-          []<OneOf<Constant, Input, Map, Coordinate, Reduce, Concat, Gather, Scatter, Random, Matmul, Conv, Pool> T>(
-              const T&) { return std::optional<View>{}; },
-      },
-      op);
+  return std::visit(overloaded{
+                        [&](const Expand&) { return expanded(view, shape); },
+                        [&](const Reshape&) { return reshaped(view, shape); },
+                        [&](const Permute& permute) { return permuted(view, permute, shape); },
+                        [&](const Slice& slice) { return sliced(view, slice, shape); },
+                        [&](const Pad& pad) { return padded(view, pad, shape); },
+                        []<OneOf<Constant, Input, Map, Coordinate, Reduce, Concat, Gather, Scatter, ArgSort, Scan,
+                                 Random, Matmul, Conv, Pool>
+                               T>(const T&) { return std::optional<View>{}; },
+                    },
+                    op);
 }
 
 }  // namespace nixie

@@ -30,8 +30,7 @@ class Exporter {
     for (const std::int64_t size : model.input_shape()) input.push_back(size);
     images_ = placeholder(Shape(input));
     Trace trace;
-    Pass pass{.training = false};
-    const Tensor output = model(images_, pass);
+    const Tensor output = model(images_, Pass{.training = false});
     check(images_.dtype() == Dtype::f32 && output.dtype() == Dtype::f32, "onnx: the model computes ", output.dtype(),
           ", expected f32");
     output_ = simplify({.outputs = {output}, .sets = {}}).outputs[0];

@@ -78,6 +78,7 @@ std::vector<Row> rows() {
                        UNARY(cosh),     UNARY(tanh),       UNARY(tanh2),        UNARY(sigmoid),
                        UNARY(sigmoid2), UNARY(erf),        UNARY(erfc),         UNARY(floor),
                        UNARY(ceil),     UNARY(round),      UNARY(trunc),        UNARY(is_finite),
+                       UNARY(binade),   BINARY(trunc_divide),
                        UNARY(is_inf),   UNARY(is_nan),     UNARY(binarize),     UNARY(relu),
                        UNARY(elu),      UNARY(gelu),       UNARY(softplus),     UNARY(stop_gradient),
                        BINARY(relu),    BINARY(elu),       BINARY(logical_and), BINARY(logical_or),

@@ -115,6 +115,24 @@ const std::vector<Row>& rows() {
        "an axis is named twice"},
       {"expand_dims", [] { expand_dims(matrix, {3}); }, "axis 3 is out of range for shape [2, 3, 1]"},
       {"topk", [] { topk(vector, 4); }, "topk: k is 4 for axis 0 of [3]"},
+      {"repeat", [] { repeat(vector, -1); }, "repeat: -1 repeats, expected a number from 0 up"},
+      {"moveaxis",
+       [] {
+         moveaxis(matrix, {0, 1}, {0});
+       },
+       "moveaxis: 2 axes are moved to 1 places"},
+      {"moveaxis twice",
+       [] {
+         moveaxis(matrix, {0, 1}, {0, 0});
+       },
+       "an axis is named twice"},
+      {"split", [] { split(vector, 2); }, "split: axis 0 of [3] has no 2 pieces of one size"},
+      {"split position",
+       [] {
+         split(vector, {2, 1});
+       },
+       "split: position 1 of axis 0 of [3], expected ascending ones"},
+      {"diff", [] { diff(vector, -1); }, "diff: n is -1"},
       {"squeeze", [] { squeeze(vector, {0}); }, "squeeze: axis 0 of [3] has size 3, expected 1"},
       // shapes and types
       {"broadcast", [] { vector + Array(Dtype::f32, {4}); }, "shapes [3] and [4] do not broadcast together"},

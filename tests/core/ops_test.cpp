@@ -30,6 +30,7 @@ const std::map<std::string, Reference>& references() {
       {"fmod", [](double a, double b, double) { return std::fmod(a, b); }},
       {"remainder", [](double a, double b, double) { return a - std::floor(a / b) * b; }},
       {"floor_divide", [](double a, double b, double) { return std::floor(a / b); }},
+      {"trunc_divide", [](double a, double b, double) { return std::trunc(a / b); }},
       {"maximum", [](double a, double b, double) { return std::fmax(a, b); }},
       {"minimum", [](double a, double b, double) { return std::fmin(a, b); }},
       {"abs", [](double a, double, double) { return std::fabs(a); }},

@@ -72,6 +72,38 @@ TEST(Print, AsNumpyDoes) {
   for (const auto& [array, text] : rows) EXPECT_EQ(to_string(array), text);
 }
 
+TEST(Print, ByStreamsAndByFmtAlike) {
+  testing::cpu();  // the default backend
+  const Tensor x{{1, 2}, {3, 4}};
+  std::ostringstream out;
+  out << x << ' ' << x.shape() << ' ' << x.dtype();
+  EXPECT_EQ(out.str(), "[[1 2]\n [3 4]] [2, 2] i32");
+  EXPECT_EQ(fmt::format("{} {} {}", x, x.shape(), x.dtype()), out.str());
+}
+
+TEST(Print, LiteralsAreWhatTheirBracesShow) {
+  testing::cpu();
+  const struct {
+    Tensor value;
+    const char* text;
+    Dtype dtype;
+    Shape shape;
+  } rows[] = {
+      {{{1, 2}, {3, 4}}, "[[1 2]\n [3 4]]", Dtype::i32, {2, 2}},
+      {{1.5, 2, true}, "[1.5 2.  1. ]", Dtype::f32, {3}},
+      {{true, false}, "[ True False]", Dtype::boolean, {2}},
+      {{std::int64_t{1} << 40, 2}, "[1099511627776             2]", Dtype::i64, {2}},
+      {{{{0.5}}}, "[[[0.5]]]", Dtype::f32, {1, 1, 1}},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(to_string(row.value), row.text);
+    EXPECT_EQ(row.value.dtype(), row.dtype);
+    EXPECT_EQ(row.value.shape(), row.shape);
+  }
+  testing::expect_error([] { Tensor{{1, 2}, {3}}; }, "rows of the shapes [2] and [1], expected one shape");
+  testing::expect_error([] { Tensor{(std::int64_t{1} << 53) + 2}; }, "expected at most 2^53");
+}
+
 TEST(Print, TensorsPrintWhatTheyAre) {
   testing::cpu();  // the default backend
   const Tensor x = floats({1, 2});

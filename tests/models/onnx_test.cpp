@@ -114,7 +114,7 @@ struct Angle {
   static constexpr const char* name = "angle";
   static constexpr auto fields() { return field_list(); }
   Forward build(const Shape&, Parameters&) const {
-    return [](const Tensor& x, Pass&) { return atan2(x, x + 1); };
+    return [](const Tensor& x, const Pass&) { return atan2(x, x + 1); };
   }
 };
 

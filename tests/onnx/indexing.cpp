@@ -45,6 +45,9 @@ Tensor positions_of_tuples(const Tensor& tuples, const Ints& sizes) {
 Tensor scattered(const Tensor& x, const Tensor& positions, const Tensor& updates, const std::string& reduction) {
   if (reduction == "none") return scatter(x, positions, updates);
   if (reduction == "add") return x + scatter_add(x.shape(), positions, updates);
+  if (reduction == "mul") return scatter_mul(x, positions, updates);
+  if (reduction == "max") return scatter_max(x, positions, updates);
+  if (reduction == "min") return scatter_min(x, positions, updates);
   throw Outside{"no scatter with " + reduction};
 }
 
@@ -105,16 +108,9 @@ Tensor reverse_sequence(const Node& node) {
 }
 
 Results topk_of(const Node& node) {
-  const Tensor& x = node.in(0);
-  const int axis = axis_of(node, -1);
   const std::int64_t k = node.has(1) ? node.ints(1)[0] : node.integer("k", 1);
-  if (node.integer("largest", 1)) {
-    const Sorted found = topk(x, k, axis);
-    return {found.values, cast(found.indices, Dtype::i64)};
-  }
-  std::vector<Index> first(static_cast<std::size_t>(axis), Index::all());
-  first.push_back(Index::range(0, k));
-  return {slice(sort(x, axis), first), cast(slice(argsort(x, axis), first), Dtype::i64)};
+  const Sorted found = topk(node.in(0), k, axis_of(node, -1), node.integer("largest", 1) != 0);
+  return {found.values, cast(found.indices, Dtype::i64)};
 }
 
 Tensor hardmax(const Node& node) {
@@ -123,13 +119,12 @@ Tensor hardmax(const Node& node) {
   return cast(one_hot(argmax(x, {axis}, false), x.shape()[axis], Dtype::boolean, axis), x.dtype());
 }
 
-Tensor cumsum_of(const Node& node) {
-  const int axis = node.in(0).shape().normal_axis(static_cast<int>(node.ints(1)[0]));
-  const bool reverse = node.integer("reverse", 0), exclusive = node.integer("exclusive", 0);
-  const Tensor x = reverse ? flip(node.in(0), {axis}) : node.in(0);
-  Tensor sums = cumsum(x, axis);
-  if (exclusive) sums = sums - x;
-  return reverse ? flip(sums, {axis}) : sums;
+// CumSum and CumProd.
+template <Tensor (*scan)(const Tensor&, int, ScanOptions)>
+Tensor scanned(const Node& node) {
+  const auto axis = static_cast<int>(node.ints(1)[0]);
+  return cast(scan(node.in(0), axis, {node.integer("reverse", 0) != 0, node.integer("exclusive", 0) != 0}),
+              node.in(0).dtype());
 }
 
 }  // namespace
@@ -142,7 +137,8 @@ void add_indexing(Functions& functions) {
                                                               {"OneHot", one_hot_of},
                                                               {"ReverseSequence", reverse_sequence},
                                                               {"Hardmax", hardmax},
-                                                              {"CumSum", cumsum_of}};
+                                                              {"CumSum", scanned<cumsum>},
+                                                              {"CumProd", scanned<cumprod>}};
   for (const auto& [name, function] : one)
     functions[name] = [f = function](const Node& node) { return Results{f(node)}; };
   functions["TopK"] = topk_of;

@@ -11,7 +11,7 @@ using Ints = std::vector<std::int64_t>;
 
 Axes axes_from(const Tensor& x, int first) {
   const Axes all = all_axes(x.shape());
-  return {all.begin() + first, all.end()};
+  return std::vector<int>(all.begin() + first, all.end());
 }
 
 Tensor per_channel(const Tensor& values, int rank) {

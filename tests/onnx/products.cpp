@@ -146,7 +146,7 @@ Results lp_pool_of(const Node& node) {
 
 Axes spatial_axes(const Tensor& x) {
   const Axes all = all_axes(x.shape());
-  return {all.begin() + 2, all.end()};
+  return std::vector<int>(all.begin() + 2, all.end());
 }
 
 Results gemm(const Node& node) {

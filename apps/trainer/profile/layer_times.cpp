@@ -162,7 +162,7 @@ Forward loss_of(const TrainConfig& config, const Shape& output) {
   std::vector<std::int64_t> sizes(output.begin(), output.end());
   if (sizes.size() > 1) sizes.erase(sizes.begin() + 1);
   const Array labels(Dtype::i32, Shape(sizes));
-  return [loss = config.loss, labels](const Tensor& x, Pass&) { return loss(x, labels); };
+  return [loss = config.loss, labels](const Tensor& x, const Pass&) { return loss(x, labels); };
 }
 
 }  // namespace

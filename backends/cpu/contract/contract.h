@@ -1,4 +1,4 @@
-// The heads of kernels on the CPU: matmul, convolution, pooling, gather and scatter.
+// The heads of kernels on the CPU: matmul, convolution, pooling, gather, scatter, scans and sorting.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,10 @@
-// Gather copies the rows that indices name, scatter adds them back. Negative indices count from the end; an index
+// Gather copies the rows that indices name, scatter reduces them. Negative indices count from the end; an index
 // out of range gives NaN (of integers the largest number).
 #include <limits>
+#include <numeric>
 #include <vector>
 
+#include "nixie/backends/cpu/contract/fold.h"
 #include "nixie/backends/cpu/contract/operand.h"
 
 namespace nixie::cpu {
@@ -105,26 +107,39 @@ template <class T>
 void run_scatter(const Scatter& scatter, std::span<const BoundOperand> operands, const Shape& domain,
                  const HeadSink& sink, ThreadPool& pool) {
   const Strided<T> updates(operands[0], pool);
-  const std::vector<std::int64_t> indices = read_indices(operands[1], domain[scatter.axis], pool);
+  const std::int64_t targets = domain[scatter.axis];
+  const std::vector<std::int64_t> indices = read_indices(operands[1], targets, pool);
+  const std::vector<std::int64_t> order = read_indices(operands[2], operands[2].shape.size(), pool);
   const bool all_inside = std::find(indices.begin(), indices.end(), kOutside) == indices.end();
+  // order[first[t]] to order[first[t + 1]] are the updates of target t.
+  std::vector<std::int64_t> first(static_cast<std::size_t>(targets) + 1);
+  for (const std::int64_t index : indices)
+    if (index != kOutside) ++first[static_cast<std::size_t>(index) + 1];
+  std::partial_sum(first.begin(), first.end(), first.begin());
+
   const Blocks from(updates, scatter.axis, operands[1].shape.rank());
-  const std::int64_t targets = domain[scatter.axis], inner = from.inner(), rows = from.outer() * targets;
-  // A part owns target rows and reads every index, so each sum is in the order of the updates.
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(domain.size() / kPartElements, 1, std::min<std::int64_t>(rows, 32));
-  pool.parallel_for(parts, [&](std::int64_t part) {
-    const std::int64_t first = cut(rows, parts, part), last = cut(rows, parts, part + 1);
-    T* const out = reinterpret_cast<T*>(sink.result);
-    std::fill(out + first * inner, out + last * inner, all_inside ? T{} : no_number<T>());
-    for (std::int64_t outer = first / targets; all_inside && outer * targets < last; ++outer) {
-      for (std::size_t i = 0; i < indices.size(); ++i) {
-        const std::int64_t row = outer * targets + indices[i];
-        if (row < first || row >= last) continue;
-        const T* source = updates.data() + from.start(outer, static_cast<std::int64_t>(i));
-        for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] += source[from.offset(j)];
+  const std::int64_t inner = from.inner(), rows = from.outer() * targets;
+  const std::int64_t parts = std::clamp<std::int64_t>(domain.size() / kPartElements, 1, rows);
+  visit_fold<T>(scatter.kind, [&](auto nothing) {
+    // A part owns target rows, so each is folded in the order of its updates.
+    pool.parallel_for(parts, [&](std::int64_t part) {
+      const std::int64_t begin = cut(rows, parts, part), end = cut(rows, parts, part + 1);
+      T* const out = reinterpret_cast<T*>(sink.result);
+      std::fill(out + begin * inner, out + end * inner, all_inside ? nothing.value : no_number<T>());
+      for (std::int64_t row = begin; all_inside && row < end; ++row) {
+        const auto target = static_cast<std::size_t>(row % targets);
+        for (std::int64_t i = first[target]; i < first[target + 1]; ++i) {
+          const T* source = updates.data() + from.start(row / targets, order[static_cast<std::size_t>(i)]);
+          for (std::int64_t j = 0; j < inner; ++j) {
+            auto fold = nothing;
+            fold.value = out[row * inner + j];
+            fold.add(source[from.offset(j)]);
+            out[row * inner + j] = fold.value;
+          }
+        }
       }
-    }
-    if (sink.finished) sink.finished(first * inner, (last - first) * inner);
+      if (sink.finished) sink.finished(begin * inner, (end - begin) * inner);
+    });
   });
 }
 

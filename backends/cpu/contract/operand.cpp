@@ -56,17 +56,21 @@ void run_head(const Head& head, const Shape& domain, std::span<const BoundOperan
                    },
                    [&](const Gather& gather) { run_gather<T>(gather, operands, domain, sink, pool); },
                    [&](const Scatter& scatter) { run_scatter<T>(scatter, operands, domain, sink, pool); },
+                   [&](const Scan& scan) { run_scan<T>(scan, operands, domain, sink, pool); },
+                   [&](const ArgSort& sort) { run_argsort(sort, operands, domain, sink, pool); },
                },
                head.op);
   };
   const auto run_wide = [&] {
-    const auto refuse = [] { fail(Fault::usage, "cpu: products and pooling are not computed in i64"); };
+    const auto refuse = [] { fail(Fault::usage, "cpu: products, pooling and positions are not computed in i64"); };
     std::visit(overloaded{
                    [&](const Matmul&) { refuse(); },
                    [&](const Conv&) { refuse(); },
                    [&](const Pool&) { refuse(); },
                    [&](const Gather& gather) { run_gather<WideBits>(gather, operands, domain, sink, pool); },
                    [&](const Scatter& scatter) { run_scatter<WideBits>(scatter, operands, domain, sink, pool); },
+                   [&](const Scan& scan) { run_scan<WideBits>(scan, operands, domain, sink, pool); },
+                   [&](const ArgSort&) { refuse(); },
                },
                head.op);
   };

@@ -13,7 +13,7 @@ namespace nixie::cpu {
 
 /// Integers multiply and add modulo 2^32, which unsigned arithmetic defines; the bits are those of i32.
 using Bits = std::uint32_t;
-/// The same for i64, which is gathered and scattered only.
+/// The same for i64, which is gathered, scattered, sorted and scanned only.
 using WideBits = std::uint64_t;
 
 /// The Dtype of float, double, Bits or WideBits.
@@ -91,7 +91,7 @@ inline void finish_all(const HeadSink& sink, std::int64_t size, ThreadPool& pool
 constexpr std::int64_t cut(std::int64_t count, std::int64_t parts, std::int64_t i) { return count * i / parts; }
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The heads, each over its operands in order; T is float, double or Bits.
+// The heads, each over its operands in order; T is float, double, Bits or WideBits.
 template <class T>
 void run_matmul(std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink, ThreadPool& pool);
 template <class T>
@@ -106,5 +106,11 @@ void run_gather(const Gather& gather, std::span<const BoundOperand> operands, co
 template <class T>
 void run_scatter(const Scatter& scatter, std::span<const BoundOperand> operands, const Shape& domain,
                  const HeadSink& sink, ThreadPool& pool);
+template <class T>
+void run_scan(const Scan& scan, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
+              ThreadPool& pool);
+/// Of operands of any type; positions are i32.
+void run_argsort(const ArgSort& op, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
+                 ThreadPool& pool);
 
 }  // namespace nixie::cpu

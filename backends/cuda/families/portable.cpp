@@ -1,5 +1,5 @@
-// The families that take any kernel on any chip: reductions, products and convolutions in tiles, and all else position
-// by position. On chips without wgmma (sm_80) they run nearly all convolutions.
+// The families that take any kernel on any chip: reductions, products and convolutions in tiles, scans and sorting row
+// by row, and all else position by position. On chips without wgmma (sm_80) they run nearly all convolutions.
 #include "nixie/backends/cuda/families/portable.h"
 
 #include "nixie/backends/cuda/generate/portable.h"
@@ -40,6 +40,25 @@ class Gemm final : public Family {
   }
 };
 
+// Rows by `Op`, which lowering splits from their epilogues.
+template <class Op, KernelCode (*program)(const Plan&, const Kernel&)>
+class Rows final : public Family {
+ public:
+  explicit Rows(const char* name) : name_(name) {}
+  std::string_view name() const override { return name_; }
+  Match match(const Plan&, const Kernel& kernel, const Chip&) const override {
+    if (!kernel.head || !std::holds_alternative<Op>(kernel.head->op)) return Refusal{"another head"};
+    if (!only_stores_head(kernel)) return Refusal{"stages after the head"};
+    return Choice{.kernel = kernel, .alone = true};
+  }
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
+    return program(plan, choice.kernel);
+  }
+
+ private:
+  const char* name_;
+};
+
 class Map final : public Family {
  public:
   std::string_view name() const override { return "map"; }
@@ -60,6 +79,14 @@ const Family& reduce() {
 }
 const Family& gemm() {
   static const Gemm family;
+  return family;
+}
+const Family& scan() {
+  static const Rows<Scan, generate_scan> family("scan");
+  return family;
+}
+const Family& argsort() {
+  static const Rows<ArgSort, generate_argsort> family("argsort");
   return family;
 }
 const Family& map() {

@@ -7,6 +7,8 @@ namespace nixie::cuda {
 
 const Family& reduce();
 const Family& gemm();
+const Family& scan();
+const Family& argsort();
 const Family& map();
 
 }  // namespace nixie::cuda

@@ -68,9 +68,9 @@ KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, 
 
 std::span<const Family* const> families() {
   static const Family* const all[] = {
-      &blas(),      &conv_s2d(),      &conv_c3(),    &conv_rows(), &conv_fprop(),
-      &conv_halo(), &outer_product(), &conv_wgrad(), &conv_ffma(), &depthwise(),
-      &pool_max(),  &pool_average(),  &reduce(),     &gemm(),      &map(),
+      &blas(),          &conv_s2d(),   &conv_c3(),   &conv_rows(), &conv_fprop(), &conv_halo(),
+      &outer_product(), &conv_wgrad(), &conv_ffma(), &depthwise(), &pool_max(),   &pool_average(),
+      &reduce(),        &gemm(),       &scan(),      &argsort(),   &map(),
   };
   return all;
 }

@@ -268,18 +268,27 @@ Lookup pool_of(const Kernel& kernel, const Pool& pool) {
               per_axis("dilation", pool.dilation.empty() ? std::vector<int>(pool.window.size(), 1) : pool.dilation)};
 }
 
-Lookup gather_of(const Kernel& kernel, int axis, bool transposed) {
-  const Operand &data = kernel.head->operands[0], &indices = kernel.head->operands[1];
-  return {transposed ? "scatter" : "gather",
-          constant("kAxis", axis) + constant("kIndexAxes", indices.shape.rank()) +
-              constant("kAxisSize", transposed ? kernel.domain[axis] : data.shape[axis]) +
-              constant("kIndices", indices.shape.size(), "Index") + per_axis("index_size", indices.shape.sizes())};
+// `size`: of the axis that indices are positions of.
+Lookup indexed(const std::string& function, const Kernel& kernel, int axis, std::int64_t size) {
+  const Shape& indices = kernel.head->operands[1].shape;
+  return {function, constant("kAxis", axis) + constant("kIndexAxes", indices.rank()) + constant("kAxisSize", size) +
+                        constant("kIndices", indices.size(), "Index") + per_axis("index_size", indices.sizes())};
+}
+
+Lookup scatter_of(const Kernel& kernel, const Scatter& op) {
+  Lookup lookup = indexed("scatter", kernel, op.axis, kernel.domain[op.axis]);
+  lookup.constants += fmt::format("  using Fold = {};\n", fold_name(op.kind, compute_dtype(kernel.head->dtype)));
+  return lookup;
 }
 
 Lookup lookup_of(const Kernel& kernel) {
   return std::visit(overloaded{[&](const Pool& pool) { return pool_of(kernel, pool); },
-                               [&](const Gather& op) { return gather_of(kernel, op.axis, false); },
-                               [&](const Scatter& op) { return gather_of(kernel, op.axis, true); },
+                               [&](const Gather& op) {
+                                 return indexed("gather", kernel, op.axis, kernel.head->operands[0].shape[op.axis]);
+                               },
+                               [&](const Scatter& op) { return scatter_of(kernel, op); },
+                               [](const ArgSort&) -> Lookup { fail(Fault::usage, "a sorting is no lookup"); },
+                               [](const Scan&) -> Lookup { fail(Fault::usage, "a scan is no lookup"); },
                                [](const Matmul&) -> Lookup { fail(Fault::usage, "a product is no lookup"); },
                                [](const Conv&) -> Lookup { fail(Fault::usage, "a convolution is no lookup"); }},
                     kernel.head->op);
@@ -290,7 +299,8 @@ Lookup lookup_of(const Kernel& kernel) {
 bool is_product(const Head& head) {
   return std::visit(overloaded{[](const Matmul&) { return true; }, [](const Conv&) { return true; },
                                [](const Pool&) { return false; }, [](const Gather&) { return false; },
-                               [](const Scatter&) { return false; }},
+                               [](const Scatter&) { return false; }, [](const ArgSort&) { return false; },
+                               [](const Scan&) { return false; }},
                     head.op);
 }
 

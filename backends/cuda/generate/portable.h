@@ -33,6 +33,16 @@ inline constexpr double kMeanShare = 0.6;
 /// Of a product with its first tile.
 Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms);
 
+/// Whether a head computes whole rows: sorting, scans.
+bool computes_rows(const Head& head);
+/// Whether a kernel only stores its head's result, once.
+bool only_stores_head(const Kernel& kernel);
+/// Heads that compute whole rows, in kernels that only store them (scan.cuh, argsort.cuh).
+KernelCode generate_scan(const Plan& plan, const Kernel& kernel);
+KernelCode generate_argsort(const Plan& plan, const Kernel& kernel);
+/// "Sum<f32>": the accumulator of a reduction that folds values of a type.
+std::string fold_name(ReduceKind kind, Dtype type);
+
 /// A head that gathers elements: members of Body, and the call that returns its value.
 struct HeadCode {
   std::string members{}, call{};

@@ -45,6 +45,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   lower_strided_input_grads(plan);
   if (chip.has_wgmma()) lower_to_planes(plan, chip);
   if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);
+  split_rows(plan);
   lay_out_pools(plan);
   if (chip.has_wgmma()) pack_rows_fp32(plan, chip), unfold_convs(plan, chip);
 

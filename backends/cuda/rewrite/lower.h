@@ -21,6 +21,8 @@ void give_second_axis(Plan& plan);
 /// Moves elementwise work (a ReLU's gate) from a kernel that also sums its result into the kernel of the convolution
 /// or product before it.
 void move_gates_to_heads(Plan& plan);
+/// Splits sorting and scans from the stages behind them.
+void split_rows(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.
 void lay_out_pools(Plan& plan);
 /// Packs f32 first layers, whose number of channels is not a multiple of four, by rows of their windows.

@@ -145,6 +145,14 @@ std::string add_op(OnnxGraph& graph, const Gather& op, const Tensor&, const std:
 std::string add_op(OnnxGraph&, const Scatter&, const Tensor&, const std::vector<std::string>&) {
   fail(Fault::usage, "onnx: the model scatters, which the export does not support");
 }
+std::string add_op(OnnxGraph&, const ArgSort&, const Tensor&, const std::vector<std::string>&) {
+  fail(Fault::usage, "onnx: the model sorts, which the export does not support");
+}
+std::string add_op(OnnxGraph& graph, const Scan& op, const Tensor&, const std::vector<std::string>& inputs) {
+  check(op.kind == ReduceKind::sum, "onnx: the model scans by ", to_string(op.kind), ", which ONNX does not support");
+  return graph.add("CumSum", {inputs[0], graph.number(op.axis, Dtype::i64)},
+                   {{"exclusive", std::int64_t{op.exclusive}}, {"reverse", std::int64_t{op.reverse}}});
+}
 std::string add_op(OnnxGraph&, const Random&, const Tensor&, const std::vector<std::string>&) {
   fail(Fault::usage, "onnx: the model draws random numbers in evaluation, which the export does not support");
 }

@@ -1,4 +1,8 @@
 // The CPU's gather and scatter against plain loops, indices out of range included.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "nixie/tests/backends/cpu/head.h"
 
 namespace nixie::cpu_test {
@@ -35,6 +39,25 @@ void for_each_pair(const Case& c, const Array& indices, const Visit& visit) {
   });
 }
 
+/// The positions of the indices in the order of their targets.
+Array order_of(const Array& indices, std::int64_t size) {
+  std::vector<double> targets = indices.values();
+  for (double& target : targets) target += target < 0 ? static_cast<double>(size) : 0;
+  std::vector<std::size_t> positions(targets.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  std::ranges::stable_sort(positions, {}, [&](std::size_t i) { return targets[i]; });
+  Array order(Dtype::i32, {static_cast<std::int64_t>(targets.size())}, Layout::dense, 0);
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    order.set(order.element({static_cast<std::int64_t>(i)}), static_cast<double>(positions[i]));
+  return order;
+}
+
+double reduced(ReduceKind kind, double a, double b) {
+  if (kind == ReduceKind::sum) return a + b;
+  if (kind == ReduceKind::prod) return a * b;
+  return kind == ReduceKind::max ? std::max(a, b) : std::min(a, b);
+}
+
 class CpuGatherLayouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(CpuGatherLayouts, EqualPlainLoops) {
@@ -53,18 +76,29 @@ TEST_P(CpuGatherLayouts, EqualPlainLoops) {
         expect_same(run_head({Gather{c.axis}, {}, type}, y, {&x, &indices}), expected, "gather " + to_string(c.x));
 
         const Array updates(type, y, GetParam(), 3);
-        std::vector<double> sums(static_cast<std::size_t>(c.x.size()));
-        bool any_outside = false;
-        for_each_pair(c, indices, [&](const auto& at, const auto& to) {
-          if (to.empty()) return void(any_outside = true);
-          std::int64_t offset = 0;
-          for (std::size_t a = 0; a < to.size(); ++a) offset = offset * c.x[static_cast<int>(a)] + to[a];
-          sums[static_cast<std::size_t>(offset)] += updates(at);
-        });
-        if (any_outside) std::fill(sums.begin(), sums.end(), no_number);
-        for (const int threads : {1, 2, 7})
-          expect_same(run_head({Scatter{c.axis}, {}, type}, c.x, {&updates, &indices}, threads), sums,
-                      "scatter " + to_string(c.x));
+        const Array order = order_of(indices, c.x[c.axis]);
+        const bool real = is_floating(type);
+        const std::pair<ReduceKind, double> kinds[] = {{ReduceKind::sum, 0},
+                                                       {ReduceKind::prod, 1},
+                                                       {ReduceKind::max, real ? -INFINITY : -2147483648.0},
+                                                       {ReduceKind::min, real ? INFINITY : 2147483647.0}};
+        for (const auto& [kind, of_nothing] : kinds) {
+          // Products of many integers wrap around, those of halves are beyond f16.
+          if (kind == ReduceKind::prod && c.indices.size() > 20) continue;
+          std::vector<double> results(static_cast<std::size_t>(c.x.size()), of_nothing);
+          bool any_outside = false;
+          for_each_pair(c, indices, [&](const auto& at, const auto& to) {
+            if (to.empty()) return void(any_outside = true);
+            std::int64_t offset = 0;
+            for (std::size_t a = 0; a < to.size(); ++a) offset = offset * c.x[static_cast<int>(a)] + to[a];
+            double& result = results[static_cast<std::size_t>(offset)];
+            result = reduced(kind, result, updates(at));
+          });
+          if (any_outside) std::fill(results.begin(), results.end(), no_number);
+          for (const int threads : {1, 7})
+            expect_same(run_head({Scatter{c.axis, kind}, {}, type}, c.x, {&updates, &indices, &order}, threads),
+                        results, fmt::format("scatter {} {}", to_string(kind), c.x));
+        }
       }
 }
 INSTANTIATE_TEST_SUITE_P(Every, CpuGatherLayouts, testing::ValuesIn(kLayouts));

@@ -48,10 +48,17 @@ CudaPrograms products_pooling_and_gather() {
   return programs;
 }
 
+CudaPrograms rows() {
+  CudaPrograms programs;
+  for (Dtype dtype : {Dtype::f32, Dtype::bf16}) add_programs(programs, cuda_plans::all_row_heads(dtype));
+  return programs;
+}
+
 TEST(CudaCodegen, EachFormCompilesForHopper) {
   elementwise_and_reductions().one_of_each_form().expect_compile("sm_90a");
   convolutions().one_of_each_form().expect_compile("sm_90a");
   products_pooling_and_gather().one_of_each_form().expect_compile("sm_90a");
+  rows().one_of_each_form().expect_compile("sm_90a");
 }
 
 class CudaCodegen : public testing::TestWithParam<std::string> {};
@@ -59,6 +66,7 @@ class CudaCodegen : public testing::TestWithParam<std::string> {};
 TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) { elementwise_and_reductions().expect_compile(GetParam()); }
 TEST_P(CudaCodegen, ConvolutionsCompile) { convolutions().expect_compile(GetParam()); }
 TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) { products_pooling_and_gather().expect_compile(GetParam()); }
+TEST_P(CudaCodegen, RowsCompile) { rows().expect_compile(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen, testing::Values("sm_80", "sm_90a", "sm_100"));
 

@@ -1,4 +1,4 @@
-// Hand-made plans with heads: convolutions, matrix products, pooling, gather and scatter.
+// Hand-made plans with heads: convolutions, matrix products, pooling, gather, scatter, sorting and scans.
 #pragma once
 
 #include "nixie/tests/backends/cuda/plans.h"
@@ -113,7 +113,7 @@ inline std::vector<Draft> in_tf32(std::vector<Draft> drafts) {
   return drafts;
 }
 
-/// Pooling in every role, over channels too; gather and scatter.
+/// Pooling in every role, over channels too; gather.
 inline std::vector<Draft> all_lookups(Dtype dtype) {
   std::vector<Draft> all;
   struct Case {
@@ -148,9 +148,69 @@ inline std::vector<Draft> all_lookups(Dtype dtype) {
   for (Dtype type : {dtype, Dtype::i64, Dtype::boolean}) {
     all.push_back(headed("gather", Gather{0}, type, {{7, 5}, {4, 3}}, {4, 3, 5}, false, false));
     all.push_back(headed("gather", Gather{1}, type, {{3, 7, 5}, {6}}, {3, 6, 5}, false, false));
-    all.push_back(headed("scatter", Scatter{0}, type, {{4, 3, 5}, {4, 3}}, {7, 5}, false, false));
-    all.push_back(headed("scatter", Scatter{1}, type, {{3, 6, 5}, {6}}, {3, 7, 5}, false, false));
   }
+  return all;
+}
+
+/// A scatter by indices [count], which are sorted before it, negative ones as positions.
+inline Draft scattered(ReduceKind kind, int axis, Dtype dtype, const Shape& updates, const Shape& domain) {
+  const std::int64_t count = updates[axis];
+  Draft d = headed("scatter", Scatter{axis, kind}, dtype, {updates, {count}}, domain, false, false);
+  Kernel wrap{.label = "wrap", .domain = {count}}, sort{.label = "argsort", .domain = {count}};
+  const int indices = d.plan.kernels[0].head->operands[1].slot;
+  const int wrapped = d.slot(Dtype::i32, {count}), order = d.slot(Dtype::i32, {count});
+  wrap.loads = {d.dense(indices)};
+  wrap.stores = {d.dense(wrapped)};
+  const Dtype i32 = Dtype::i32;
+  wrap.stages = {Stage{.body = {load(0, i32), number(0, i32), apply(Primitive::less, {0, 1}, i32),
+                                number(static_cast<double>(domain[axis]), i32), apply(Primitive::add, {0, 3}, i32),
+                                apply(Primitive::select, {2, 4, 0}, i32)},
+                       .stores = {{5, 0}}}};
+  sort.head = Head{.op = ArgSort{0}, .operands = {{wrapped, 0, {count}, {1}}}, .dtype = i32};
+  sort.stores = {d.dense(order)};
+  sort.stages = {Stage{.body = {head(i32)}, .stores = {{0, 0}}}};
+  d.plan.kernels[0].head->operands.push_back({order, 0, {count}, {1}});
+  d.plan.kernels.insert(d.plan.kernels.begin(), {wrap, sort});
+  return d;
+}
+
+/// Scatters of every kind; sorting and scans, of rows that fit a tile and of longer ones, along any axis.
+inline std::vector<Draft> all_row_heads(Dtype dtype) {
+  std::vector<Draft> all;
+  for (const ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min}) {
+    all.push_back(scattered(kind, 0, dtype, {12, 5}, {9, 5}));
+    all.push_back(scattered(kind, 1, dtype, {3, 40, 5}, {3, 9, 5}));
+  }
+  const auto sorted = [&](Dtype type, const Shape& x, int axis, const Shape& y, bool descending) {
+    Draft d = headed("argsort", ArgSort{axis, descending}, type, {x}, y, false, false);
+    d.plan.kernels[0].head->dtype = Dtype::i32;
+    d.plan.kernels[0].stages[0].body[0].type = Dtype::i32;
+    d.plan.slots.back().dtype = Dtype::i32;
+    return d;
+  };
+  for (const Dtype type : {dtype, Dtype::i32, Dtype::f64, Dtype::i64})
+    for (const bool descending : {false, true}) {
+      all.push_back(sorted(type, {5, 300, 2}, 1, {5, 300, 2}, descending));
+      all.push_back(sorted(type, {7, 33}, 1, {7, 4}, descending));
+      all.push_back(sorted(type, {2, 9000}, 1, {2, 9000}, descending));
+      all.push_back(sorted(type, {5000, 2}, 0, {10, 2}, descending));
+    }
+  for (const bool reverse : {false, true})
+    for (const bool exclusive : {false, true}) {
+      const auto scan = [&](ReduceKind kind, int axis) { return Scan{kind, axis, reverse, exclusive}; };
+      for (const Dtype type : {dtype, Dtype::i64}) {
+        all.push_back(headed("scan_sum", scan(ReduceKind::sum, 1), type, {{3, 2500}}, {3, 2500}, false, false));
+        all.push_back(headed("scan_prod", scan(ReduceKind::prod, 0), type, {{9, 40}}, {9, 40}, false, false));
+      }
+      if (exclusive) continue;
+      for (const ReduceKind kind : {ReduceKind::argmax, ReduceKind::argmin}) {
+        Draft d = headed("scan_position", scan(kind, 1), dtype, {{4, 1100, 2}}, {4, 1100, 2}, false, false);
+        d.plan.kernels[0].head->dtype = Dtype::i32;
+        d.plan.kernels[0].stages[0].body[0].type = Dtype::i32;
+        d.plan.slots.back().dtype = Dtype::i32;
+        all.push_back(std::move(d));
+      }
+    }
   return all;
 }
 

@@ -83,6 +83,7 @@ class CudaParityOf : public testing::TestWithParam<Dtype> {};
 TEST_P(CudaParityOf, Convolutions) { compare(cuda_plans::all_convolutions(GetParam())); }
 TEST_P(CudaParityOf, Products) { compare(cuda_plans::all_products(GetParam())); }
 TEST_P(CudaParityOf, PoolingAndGather) { compare(cuda_plans::all_lookups(GetParam())); }
+TEST_P(CudaParityOf, Rows) { compare(cuda_plans::all_row_heads(GetParam())); }
 
 // f32 whose operands may be rounded to 10 bits of mantissa: sums of tens to thousands of such products.
 TEST(CudaParity, ProductsInTf32) {

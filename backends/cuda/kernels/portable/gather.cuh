@@ -1,6 +1,7 @@
 // Heads that gather: pooling, gather and scatter. Each result gathers its inputs in a fixed order, without atomics.
 #pragma once
 
+#include "accumulators.cuh"
 #include "math.cuh"
 
 // Pooling windows over all axes of x but the first. Body: kAxes, the number of these axes; x_size(i), y_size(i),
@@ -189,7 +190,8 @@ __device__ T gather(const Body& body, const Index (&position)[rank]) {
   return convert<T>(body.operand0[index + wanted * Body::operand0_stride(Body::kAxis)]);
 }
 
-// The transpose of gather: a position adds all updates whose index is this position, in row-major order.
+// The transpose of gather: a position folds all updates whose index is this position, in row-major order. They are
+// neighbours in operand 2, the positions of the indices in the order of their targets.
 template <class T, class Body, class Index, int rank>
 __device__ T scatter(const Body& body, const Index (&position)[rank]) {
   Index base = 0;
@@ -198,9 +200,10 @@ __device__ T scatter(const Body& body, const Index (&position)[rank]) {
     if (axis < Body::kAxis) base += position[axis] * Body::operand0_stride(axis);
     if (axis > Body::kAxis) base += position[axis] * Body::operand0_stride(axis + Body::kIndexAxes - 1);
   }
-  T sum = 0;
-  for (Index i = 0; i < Body::kIndices; ++i) {
-    Index rest = i, where = 0, update = base;
+  // The target of the i-th index in order, and where its update is.
+  const auto look = [&](Index i, Index& update) {
+    Index rest = static_cast<Index>(body.operand2[i * Body::operand2_stride(0)]), where = 0;
+    update = base;
 #pragma unroll
     for (int axis = Body::kIndexAxes - 1; axis >= 0; --axis) {
       const Index at = rest % Body::index_size(axis);
@@ -208,10 +211,24 @@ __device__ T scatter(const Body& body, const Index (&position)[rank]) {
       where += at * Body::operand1_stride(axis);
       update += at * Body::operand0_stride(Body::kAxis + axis);
     }
-    i32 target = convert<i32>(body.operand1[where]);
-    if (target < 0) target += Body::kAxisSize;
-    if (target < 0 || target >= Body::kAxisSize) return no_number<T>();
-    if (target == position[Body::kAxis]) sum += convert<T>(body.operand0[update]);
+    const i32 target = convert<i32>(body.operand1[where]);
+    return target < 0 ? target + Body::kAxisSize : target;
+  };
+  typename Body::Fold fold;
+  if constexpr (Body::kIndices > 0) {
+    Index update;
+    if (look(0, update) < 0 || look(Body::kIndices - 1, update) >= Body::kAxisSize) return no_number<T>();
+    const i32 wanted = static_cast<i32>(position[Body::kAxis]);
+    Index first = 0, behind = Body::kIndices;
+    while (first < behind) {
+      const Index half = (first + behind) / 2;
+      if (look(half, update) < wanted)
+        first = half + 1;
+      else
+        behind = half;
+    }
+    for (; first < Body::kIndices && look(first, update) == wanted; ++first)
+      fold.add(convert<T>(body.operand0[update]));
   }
-  return sum;
+  return fold.value;
 }
