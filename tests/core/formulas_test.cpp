@@ -66,25 +66,22 @@ struct Row {
   }
 
 std::vector<Row> rows() {
-  std::vector<Row> all{OPERATOR(+),     OPERATOR(-),       OPERATOR(*),         OPERATOR(/),
-                       OPERATOR(%),     OPERATOR(==),      OPERATOR(!=),        OPERATOR(<),
-                       OPERATOR(<=),    OPERATOR(>),       OPERATOR(>=),        OPERATOR(&&),
-                       OPERATOR(||),    PREFIX(-),         PREFIX(!),           UNARY(logical_not),
-                       UNARY(abs),      UNARY(sign),       UNARY(sqrt),         UNARY(rsqrt),
-                       UNARY(square),   UNARY(reciprocal), UNARY(exp),          UNARY(exp2),
-                       UNARY(expm1),    UNARY(log),        UNARY(log2),         UNARY(log1p),
-                       UNARY(safe_log), UNARY(sin),        UNARY(cos),          UNARY(tan),
-                       UNARY(asin),     UNARY(acos),       UNARY(atan),         UNARY(sinh),
-                       UNARY(cosh),     UNARY(tanh),       UNARY(tanh2),        UNARY(sigmoid),
-                       UNARY(sigmoid2), UNARY(erf),        UNARY(erfc),         UNARY(floor),
-                       UNARY(ceil),     UNARY(round),      UNARY(trunc),        UNARY(is_finite),
-                       UNARY(binade),   BINARY(trunc_divide),
-                       UNARY(is_inf),   UNARY(is_nan),     UNARY(binarize),     UNARY(relu),
-                       UNARY(elu),      UNARY(gelu),       UNARY(softplus),     UNARY(stop_gradient),
-                       BINARY(relu),    BINARY(elu),       BINARY(logical_and), BINARY(logical_or),
-                       BINARY(pow),     BINARY(fmod),      BINARY(remainder),   BINARY(floor_divide),
-                       BINARY(atan2),   BINARY(maximum),   BINARY(minimum),     TERNARY(where),
-                       TERNARY(clip)};
+  std::vector<Row> all{
+      OPERATOR(+),          OPERATOR(-),        OPERATOR(*),          OPERATOR(/),     OPERATOR(%),
+      OPERATOR(==),         OPERATOR(!=),       OPERATOR(<),          OPERATOR(<=),    OPERATOR(>),
+      OPERATOR(>=),         OPERATOR(&&),       OPERATOR(||),         PREFIX(-),       PREFIX(!),
+      UNARY(logical_not),   UNARY(abs),         UNARY(sign),          UNARY(sqrt),     UNARY(rsqrt),
+      UNARY(square),        UNARY(reciprocal),  UNARY(exp),           UNARY(exp2),     UNARY(expm1),
+      UNARY(log),           UNARY(log2),        UNARY(log1p),         UNARY(safe_log), UNARY(sin),
+      UNARY(cos),           UNARY(tan),         UNARY(asin),          UNARY(acos),     UNARY(atan),
+      UNARY(sinh),          UNARY(cosh),        UNARY(tanh),          UNARY(tanh2),    UNARY(sigmoid),
+      UNARY(sigmoid2),      UNARY(erf),         UNARY(erfc),          UNARY(floor),    UNARY(ceil),
+      UNARY(round),         UNARY(trunc),       UNARY(is_finite),     UNARY(binade),   BINARY(trunc_divide),
+      UNARY(is_inf),        UNARY(is_nan),      UNARY(binarize),      UNARY(relu),     UNARY(elu),
+      UNARY(gelu),          UNARY(softplus),    UNARY(stop_gradient), BINARY(relu),    BINARY(elu),
+      BINARY(logical_and),  BINARY(logical_or), BINARY(pow),          BINARY(fmod),    BINARY(remainder),
+      BINARY(floor_divide), BINARY(atan2),      BINARY(maximum),      BINARY(minimum), TERNARY(where),
+      TERNARY(clip)};
   const std::size_t floats = all.size();
   for (Row& row : std::vector<Row>{OPERATOR(&), OPERATOR(|), OPERATOR(^), OPERATOR(<<), OPERATOR(>>), PREFIX(~)})
     all.push_back(row);
