@@ -8,16 +8,18 @@
 #include "nixie/backends/validate.h"
 #ifdef NIXIE_WITH_CUDA
 #include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/device/chip.h"
 #endif
 
 namespace nixie {
 #ifndef NIXIE_WITH_CUDA
 namespace {
-std::shared_ptr<Backend> make_cuda_backend() {
+[[noreturn]] void fail_without_cuda() {
   fail(Fault::device,
        "cuda: this program was built without CUDA: run ./dev setup cuda in nixie's source tree and build again, or use "
        "backend: cpu");
 }
+std::shared_ptr<Backend> make_cuda_backend() { fail_without_cuda(); }
 }  // namespace
 #endif
 
@@ -50,6 +52,14 @@ std::shared_ptr<Backend> make_backend(const std::string& name, int threads) {
     }
   }
   fail(Fault::usage, "backend \"", name, "\" is unknown, expected auto, cpu, cuda or null");
+}
+
+std::string kernel_prices() {
+#ifdef NIXIE_WITH_CUDA
+  return cuda::price_list();
+#else
+  fail_without_cuda();
+#endif
 }
 
 }  // namespace nixie

@@ -14,4 +14,8 @@ namespace nixie {
 /// with cause and remedy if cuda cannot run.
 std::shared_ptr<Backend> make_backend(const std::string& name, int threads = 0);
 
+/// The rates by which the CUDA backend prices kernels, as a table with a line for each GPU model that it knows. Throws
+/// Fault::device in a program built without CUDA.
+std::string kernel_prices();
+
 }  // namespace nixie

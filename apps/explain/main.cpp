@@ -81,10 +81,15 @@ int main(int argc, char** argv) {
   app.add_option("--backend", request.backend, "null, cpu or cuda: whose plan");
   app.add_flag("--graph", request.graph, "list the graph's nodes");
   app.add_flag("--plan", request.plan, "list the plan's slots and kernels");
+  bool prices = false;
+  app.add_flag_callback(
+      "--prices", [&] { prices = true, throw CLI::Success(); },
+      "print the rates by which CUDA kernels are chosen, of every known GPU, and nothing else");
   return exit_code_of(Output::result, [&] {
     try {
       parse_arguments(app, {argv + 1, argv + argc});
     } catch (const CLI::ParseError& error) {
+      if (prices) return tell("{}", kernel_prices()), 0;
       return app.exit(error) == 0 ? 0 : static_cast<int>(Fault::usage);
     }
     return explain(request), 0;

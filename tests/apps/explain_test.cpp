@@ -20,6 +20,15 @@ TEST(Explain, ShowsLayersGraphAndPlan) {
   EXPECT_THAT(ran.output, testing::ContainsRegex("plan for null: [0-9]+ kernels, [0-9]+ slots"));
 }
 
+#ifdef NIXIE_WITH_CUDA
+TEST(Explain, PrintsPricesWithoutAModel) {
+  const Ran ran = run_program("explain --prices");
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, testing::ContainsRegex("H200 +sm_90a +132 +3[.]00 +9[.]2 +600 +48[.]0"));
+  EXPECT_THAT(ran.output, testing::ContainsRegex("H100 +sm_90a +132 +2[.]10"));
+}
+#endif
+
 TEST(Explain, TakesEveryNetAndConfigurations) {
   const struct {
     std::string arguments, expected;

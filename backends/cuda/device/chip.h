@@ -1,4 +1,4 @@
-// Chip: the properties of a GPU model by which kernels are chosen and generated.
+// Chip: the properties of a GPU model by which kernels are chosen and generated, and its prices.
 #pragma once
 
 #include <cstdint>
@@ -6,31 +6,56 @@
 
 namespace nixie::cuda {
 
-/// Measured rates per second: direct convolutions, the library's products, transforms of tiles.
+/// What a kernel, or several, ask of a chip. Chip::seconds prices it; nothing else in this backend turns work into
+/// time.
+struct Work {
+  double bytes = 0;     ///< to and from memory
+  double l2_bytes = 0;  ///< from L2 to SMs
+  double mma = 0;       ///< 16-bit operations of tensor cores, two for a multiply-add
+  double fma = 0;       ///< f32 operations without tensor cores, likewise
+  double clocks = 0;    ///< of the busiest SM, from a family that schedules its own tiles
+  double launches = 0;
+};
+
+/// Bytes of memory and operations per second that kernels reach, not what datasheets promise.
 struct Rates {
-  double direct_flops = 0, blas_flops = 0, bytes = 0;
+  double bytes = 0, mma = 0, fma = 0;
 };
 
 struct Chip {
+  static constexpr double kClock = 1.4e9;    ///< of an SM at work, in Hz: Hopper's, whose families alone count clocks
+  static constexpr double kLaunch = 2.5e-6;  ///< seconds of an empty kernel in a graph
+
   std::string architecture = {};  ///< NVRTC's name: "sm_80", "sm_90a"
   int sms = 0;
   std::int64_t block_shared_bytes = 0;  ///< most shared memory of a block
   std::int64_t l2_bytes = 0;
-  int l2_bytes_per_clock = 50;           ///< L2 bandwidth of an SM
-  Rates f16 = {800e12, 730e12, 3.6e12};  ///< of an H200
+  int l2_bytes_per_clock = 50;  ///< L2 bandwidth of an SM
+  Rates rates = {};
 
   double multiply_add_speed = 1;  ///< of kernels that multiply f32 unsplit, relative to an H200
 
   /// Hopper's wgmma and TMA, which the kernels named _sm90 need.
   bool has_wgmma() const { return architecture == "sm_90a"; }
+
+  /// An SM's share of memory bandwidth.
+  std::int64_t memory_bytes_per_clock() const;
+  /// The estimated time of work: its launches, and the slowest of the rest, which overlap.
+  double seconds(const Work& work) const;
 };
 
 /// The architecture of a compute capability.
 std::string architecture_of(int major, int minor);
 
-/// A chip by its architecture: sm_80 (A100), sm_89 (L40S), sm_90a (H100 SXM, H200) or sm_100 (B200). Throws
-/// Fault::usage for others.
-Chip chip_named(const std::string& architecture);
+/// A chip by its architecture or its name: sm_80 (A100), sm_89 (L40S), sm_90a (H200, or H100 by name) or sm_100 (B200).
+/// Throws Fault::usage for others.
+Chip chip_named(const std::string& name);
+
+/// The rates of devices of an architecture; of an unknown one, those of the newest known chip.
+Rates rates_of(const std::string& architecture);
+
+/// The prices of all known chips as a table.
+std::string price_list();
 
 /// The chip to choose kernels for on a device: $NIXIE_CHIP if set, else the device itself. Throws
 /// Fault::usage if the device lacks instructions that kernels for the named chip use.

@@ -59,10 +59,12 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   if (properties.major < kOldestMajor)
     fail(Fault::device, "cuda: ", name_, " has compute capability ", properties.major, ".", properties.minor,
          ", expected 8.0 or newer; use backend: cpu");
-  chip_ = {.architecture = architecture_of(properties.major, properties.minor),
+  const std::string architecture = architecture_of(properties.major, properties.minor);
+  chip_ = {.architecture = architecture,
            .sms = properties.multiProcessorCount,
            .block_shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
-           .l2_bytes = properties.l2CacheSize};
+           .l2_bytes = properties.l2CacheSize,
+           .rates = rates_of(architecture)};
   CUDA_CHECK(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking));
   cudaMemPool_t pool;
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));

@@ -171,7 +171,7 @@ int first_reducing(const Choice& choice) {
 }
 
 double clocks_of_bytes(std::int64_t bytes, const Chip& chip) {
-  return static_cast<double>(bytes) / (static_cast<double>(kMemoryBytesPerClock) * chip.sms);
+  return static_cast<double>(bytes) / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms);
 }
 
 // Clocks that memory takes for what a kernel's head and epilogue load and store.

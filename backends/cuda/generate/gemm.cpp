@@ -49,7 +49,7 @@ std::string operand_types(const Plan& plan, const Head& head) {
 // ---- Products and convolutions ----
 struct Tiling {
   int m = 0, n = 0, k = 0, thread_m = 0, thread_n = 0, warps_n = 1, threads = 0, splits = 1;
-  // f32 convolutions: seconds over the estimate, of 355 layers on an H200, so that the tile of least time is taken.
+  // f32 convolutions: time over the estimate, of 355 layers on an H200, so that the tile of least time is taken.
   double measured = 1;
   int share = 0;  // terms in which parts of the sum are counted
   std::int64_t tiles = 1;
@@ -75,15 +75,17 @@ int splits_of(const Product& p, const Tiling& t, bool tensor_cores) {
   return static_cast<int>(tensor_cores ? std::max(splits, ceil_div(p.k, kMostTensorTerms)) : splits);
 }
 
-struct TileTime {
-  double seconds = 0, share = 0;  // of a chip that it fills
+struct TileWork {
+  Work work = {};
+  double share = 0;  // of a chip that it fills
 };
 
 // Fitted to an H200's times of 86 layers of random shapes (standard deviation of the ratio: 25 %). A thread's pieces of
 // operands are what steps wait for, the more of them the fewer warps fit an SM: narrow ones cost less than wide ones,
 // but not in proportion; with a window, each has a position to find. A ragged one counts as two, which is a prediction.
-TileTime time_of(const Product& p, const Tiling& t, int sms) {
-  constexpr double kLatency = 0.65e-6, kFlops = 6.2e11;  // of a warp
+TileWork work_of(const Product& p, const Tiling& t, int sms) {
+  constexpr double kLatency = 910, kFlops = 443;  // in clocks, and per clock of a warp
+  constexpr double kResults = 6.5;                // that an SM stores per clock
   const double depth = static_cast<double>(std::min<std::int64_t>(t.k, p.k)), warps = t.threads / 32.0;
   const auto pieces = [&](int lines, int width, bool ragged) {
     return lines * depth / t.threads / std::pow(std::min(width, 8), 0.73) * (ragged ? 2 : 1);
@@ -96,20 +98,21 @@ TileTime time_of(const Product& p, const Tiling& t, int sms) {
                blocks = static_cast<double>(t.tiles * t.splits) / sms;  // of an SM
   const double waves = blocks < 3 * most ? std::ceil(blocks / most) : blocks / most,
                together = std::clamp(blocks / waves, 1.0, most);
-  const double piece = (p.one_tap ? 2.4e-9 : 5.1e-9) * (p.along_k_a || p.along_k_b ? 1 : 1.32),
+  const double piece = (p.one_tap ? 3.36 : 7.14) * (p.along_k_a || p.along_k_b ? 1 : 1.32),
                products = 2.0 * t.m * t.n * depth * together / kFlops / 32,
                step = kLatency + of_thread * piece * (2 + warps * together) + products;
   const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits),
-               results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / 1.2e12;
-  const double seconds = 3e-6 + waves * (steps * step + kLatency / 2) + results + (t.splits > 1 ? 4.5e-6 : 0);
-  return {seconds * t.measured, std::min(1.0, blocks / most)};
+               results = static_cast<double>(p.groups * p.m) * static_cast<double>(p.n) / (kResults * sms);
+  return {{.clocks = t.measured * (waves * (steps * step + kLatency / 2) + results),
+           .launches = t.measured * (t.splits > 1 ? 3 : 1.2)},
+          std::min(1.0, blocks / most)};
 }
 
 // The first is taken: of f32 convolutions the one that an H200 should compute in the least time, of others the largest
 // that gives a device enough blocks, parts of the sum counted. Neither depends on the device, so results are the same
 // on every chip. The others follow by size.
 std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype compute, std::int64_t element_bytes) {
-  constexpr int kSms = 132;
+  static const Chip judge = chip_named("H200");
   static const std::vector<Tiling> kFloat{
       {.m = 128, .n = 128, .k = 8, .thread_m = 8, .thread_n = 8, .threads = 256, .measured = 1.9},
       {.m = 64, .n = 128, .k = 16, .thread_m = 8, .thread_n = 8, .threads = 128, .measured = 1.6},
@@ -135,7 +138,7 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
     t.tiles = p.groups * ((p.m + t.m - 1) / t.m) * ((p.n + t.n - 1) / t.n);
     t.splits = splits_of(p, t, tensor_cores);
     if (by_time) {
-      const double seconds = time_of(p, t, kSms).seconds;
+      const double seconds = judge.seconds(work_of(p, t, judge.sms).work);
       if (!first || seconds < least) first = all.size(), least = seconds;
     } else if (!first && t.tiles * most_splits(p, t) * t.threads >= kEnoughThreads / 2 && p.m * 2 > t.m &&
                p.n * 2 > t.n) {  // a tile twice as wide as the matrix works for nothing
@@ -164,10 +167,11 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
   return algorithms;
 }
 
-Estimate product_estimate(const Plan& plan, const Kernel& kernel, int sms) {
+Estimate product_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip) {
   const Product p = product_of(plan, kernel);
   const Tiling t = tilings_of(plan, *kernel.head, p).front();
-  const auto [seconds, share] = time_of(p, t, sms);
+  const auto [work, share] = work_of(p, t, chip.sms);
+  const double seconds = chip.seconds(work);
   if (runs_on_tensor_cores(plan, *kernel.head)) return {.seconds = seconds, .share = kMeanShare};
   // Of 31 strided input gradients of f32, tiles of 128 rows took 1.1 to 2.6 of what a mean of all layers would.
   const auto* conv = std::get_if<Conv>(&kernel.head->op);

@@ -64,7 +64,7 @@ class Noise {
 class Arena {
  public:
   Arena(Device& device, const Plan& plan, const Group& group, Noise& noise,
-        std::span<const std::unique_ptr<Work>> works)
+        std::span<const std::unique_ptr<GroupWork>> works)
       : device_(device) {
     std::set<int> slots(group.reads.begin(), group.reads.end());
     slots.insert(group.writes.begin(), group.writes.end());
@@ -103,7 +103,7 @@ class Arena {
 
 /// `works` are algorithms of this group.
 Fastest fastest_work(Device& device, const Plan& plan, const Group& group, Noise& noise,
-                     std::span<const std::unique_ptr<Work>> works) {
+                     std::span<const std::unique_ptr<GroupWork>> works) {
   Arena arena(device, plan, group, noise, works);
   CandidateTimer timer(device.stream());
   for (const auto& work : works) {
@@ -143,7 +143,7 @@ std::vector<Tuned> time_algorithms(Device& device, const Chip& chip, const Plan&
       codes.push_back(generate(plan, plan.groups[g], chip, algorithm.name));
     first.push_back(codes.size());
   }
-  std::vector<std::unique_ptr<Work>> works = make_jit_work(device, codes);  // compiles all of them in parallel
+  std::vector<std::unique_ptr<GroupWork>> works = make_jit_work(device, codes);  // compiles all of them in parallel
   Noise noise(device);
   std::vector<Tuned> lines;
   for (std::size_t i = 0; i < groups.size(); ++i) {

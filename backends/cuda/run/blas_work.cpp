@@ -67,7 +67,7 @@ std::uint32_t alignment_of(const BlasProblem::Matrix& matrix) {
   return static_cast<std::uint32_t>(bytes);
 }
 
-class BlasWork final : public Work {
+class BlasWork final : public GroupWork {
  public:
   BlasWork(const Plan& plan, const BlasProblem& problem, std::int64_t l2_bytes) : p_(problem), l2_bytes_(l2_bytes) {
     const Dtype dtype = p_.a.dtype;
@@ -288,7 +288,7 @@ class BlasWork final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> make_blas_work(const Plan& plan, const BlasProblem& problem, const Chip& device) {
+std::unique_ptr<GroupWork> make_blas_work(const Plan& plan, const BlasProblem& problem, const Chip& device) {
   auto work = std::make_unique<BlasWork>(plan, problem, device.l2_bytes);
   return work->choose() ? std::move(work) : nullptr;
 }

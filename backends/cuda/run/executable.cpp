@@ -18,9 +18,10 @@ namespace {
 constexpr std::size_t kMostGraphs = 4;  // for as many sets of external buffers
 
 // One work after another, with the scratch memory of the first.
-class TwoWorks final : public Work {
+class TwoWorks final : public GroupWork {
  public:
-  TwoWorks(std::unique_ptr<Work> first, std::unique_ptr<Work> then) : first_(std::move(first)), then_(std::move(then)) {
+  TwoWorks(std::unique_ptr<GroupWork> first, std::unique_ptr<GroupWork> then)
+      : first_(std::move(first)), then_(std::move(then)) {
     check(then_->scratch_bytes() == 0, "cuda: a kernel after a call has no scratch memory");
   }
   std::int64_t scratch_bytes() const override { return first_->scratch_bytes(); }
@@ -31,7 +32,7 @@ class TwoWorks final : public Work {
   }
 
  private:
-  std::unique_ptr<Work> first_, then_;
+  std::unique_ptr<GroupWork> first_, then_;
 };
 
 class CudaExecutable final : public Executable {
@@ -95,13 +96,13 @@ class CudaExecutable final : public Executable {
       if (!problem) generated.push_back(g);
       work_.push_back(problem ? blas_work(*problem, plan_.kernels[at(plan_.groups[g].members.back())]) : nullptr);
     }
-    std::vector<std::unique_ptr<Work>> made =
+    std::vector<std::unique_ptr<GroupWork>> made =
         make_jit_work(*device_, generate_tuned(*device_, chip_to_choose_for(device_->chip()), plan_, generated));
     for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);
   }
 
   // A ReLU in which the library loses NaN is a kernel after the call.
-  std::unique_ptr<Work> blas_work(const BlasProblem& problem, const Kernel& product) {
+  std::unique_ptr<GroupWork> blas_work(const BlasProblem& problem, const Kernel& product) {
     if (auto work = make_blas_work(plan_, problem, device_->chip())) return work;
     BlasProblem plain = problem;
     plain.relu = false;
@@ -231,7 +232,7 @@ class CudaExecutable final : public Executable {
 
   std::shared_ptr<Device> device_;
   Plan plan_;
-  std::vector<std::unique_ptr<Work>> work_;
+  std::vector<std::unique_ptr<GroupWork>> work_;
   std::vector<std::int64_t> scratch_offsets_;
   std::shared_ptr<Buffer> arena_, scratch_, scalars_;
   Addresses addresses_;

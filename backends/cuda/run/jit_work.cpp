@@ -9,7 +9,7 @@
 namespace nixie::cuda {
 namespace {
 
-class JitWork final : public Work {
+class JitWork final : public GroupWork {
  public:
   JitWork(const KernelCode& code, std::shared_ptr<Library> library)
       : arguments_(code.arguments),
@@ -91,12 +91,12 @@ class JitWork final : public Work {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Work>> make_jit_work(const Device& device, std::span<const KernelCode> codes) {
+std::vector<std::unique_ptr<GroupWork>> make_jit_work(const Device& device, std::span<const KernelCode> codes) {
   std::vector<std::string> sources;
   for (const KernelCode& code : codes) sources.push_back(code.source);
   const std::vector<Cubin> cubins = compile_sources(sources, device.chip().architecture);
   std::map<std::string_view, std::shared_ptr<Library>> libraries;
-  std::vector<std::unique_ptr<Work>> works;
+  std::vector<std::unique_ptr<GroupWork>> works;
   for (std::size_t i = 0; i < codes.size(); ++i) {
     std::shared_ptr<Library>& library = libraries[sources[i]];
     if (!library) {

@@ -11,7 +11,7 @@
 
 namespace nixie::cuda {
 
-/// Compiles the programs and makes one Work of each; equal programs share their code.
-std::vector<std::unique_ptr<Work>> make_jit_work(const Device& device, std::span<const KernelCode> codes);
+/// Compiles the programs and makes one GroupWork of each; equal programs share their code.
+std::vector<std::unique_ptr<GroupWork>> make_jit_work(const Device& device, std::span<const KernelCode> codes);
 
 }  // namespace nixie::cuda

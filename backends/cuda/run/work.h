@@ -1,4 +1,4 @@
-// Work: one group of a plan, ready to be enqueued on a stream.
+// GroupWork: one group of a plan, ready to be enqueued on a stream.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Addresses {
   char* scratch = nullptr;  ///< this work's own
 };
 
-class Work {
+class GroupWork {
  public:
-  virtual ~Work() = default;
+  virtual ~GroupWork() = default;
   virtual std::int64_t scratch_bytes() const = 0;
   virtual std::string variant() const = 0;  ///< the program that runs it, for traces
   virtual void enqueue(const Addresses& addresses, cudaStream_t stream) const = 0;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
 #include <set>
 
 #include "nixie/backends/cuda/compile/embedded_files.h"
@@ -22,7 +25,8 @@ TEST(CudaChip, IsKnownByItsArchitecture) {
     EXPECT_EQ(chip.has_wgmma(), chip.architecture == "sm_90a");
   }
   EXPECT_EQ(error_of(Fault::usage, [] { chip_named("sm_70"); }),
-            "chip sm_70 is unknown, expected one of sm_80, sm_89, sm_90a, sm_100");
+            "chip sm_70 is unknown, expected one of A100 (sm_80), L40S (sm_89), H200 (sm_90a), H100 (sm_90a), B200 "
+            "(sm_100)");
   EXPECT_EQ(architecture_of(8, 0), "sm_80");
   EXPECT_EQ(architecture_of(9, 0), "sm_90a");
   EXPECT_EQ(architecture_of(10, 0), "sm_100");
@@ -38,6 +42,51 @@ TEST(CudaChip, IsTheDeviceUnlessAnotherIsNamed) {
   EXPECT_EQ(error_of([&] { chip_to_choose_for(ampere); }),
             "NIXIE_CHIP is sm_90a, whose kernels do not run on this sm_80 device");
   unsetenv("NIXIE_CHIP");
+}
+
+// The H200's prices: each kind of work by itself, what overlaps and what adds up.
+TEST(CudaChip, PricesWork) {
+  const Chip chip = chip_named("H200");
+  const struct {
+    Work work;
+    double microseconds;
+  } kCases[] = {
+      {{}, 0},
+      {{.launches = 4}, 10},
+      {{.bytes = 3e9}, 1000},
+      {{.mma = 6e11}, 1000},
+      {{.fma = 48e9}, 1000},
+      {{.clocks = 1.4e6}, 1000},
+      {{.l2_bytes = 50 * 132 * 1.4e6}, 1000},
+      {{.bytes = 3e9, .mma = 3e11, .launches = 2}, 1005},
+      {{.bytes = 3e8, .mma = 3e11}, 500},
+  };
+  for (const auto& c : kCases) EXPECT_NEAR(1e6 * chip.seconds(c.work), c.microseconds, 1e-6);
+}
+
+// An H100 has less memory bandwidth than an H200, whose rates devices of their architecture have unless it is named.
+TEST(CudaChip, OfADeviceHasTheRatesOfItsArchitecture) {
+  EXPECT_LT(chip_named("H100").rates.bytes, chip_named("H200").rates.bytes);
+  const struct {
+    const char *architecture, *name;
+  } kCases[] = {{"sm_80", "A100"}, {"sm_89", "L40S"}, {"sm_90a", "H200"}, {"sm_100", "B200"}, {"sm_130", "B200"}};
+  for (const auto& c : kCases)
+    EXPECT_EQ(rates_of(c.architecture).bytes, chip_named(c.name).rates.bytes) << c.architecture;
+}
+
+// One price list: no other file of the host side has a time or a rate per second.
+TEST(CudaChip, AloneTurnsWorkIntoTime) {
+  const std::filesystem::path root = std::filesystem::path(NIXIE_SOURCE_DIR) / "backends/cuda";
+  const std::regex rate("[0-9]e(-[69]|9|1[0-9])");
+  std::string found;
+  for (const char* folder : {"generate", "families", "rewrite"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);)
+        if (std::regex_search(line, rate)) found += entry.path().filename().string() + ": " + line + "\n";
+    }
+  EXPECT_EQ(found, "");
 }
 
 // But for the library's, a family is named as its file of device code.

@@ -1,4 +1,5 @@
-// Rates of an H200. Fitted to 120 random layers in fp32 and 113 in tf32 (benchmark sweep --seed 101).
+// What f32 convolutions cost split and unsplit. Fitted to 120 random layers in fp32 and 113 in tf32 on an H200
+// (benchmark sweep --seed 101).
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 
 #include <algorithm>
@@ -13,8 +14,7 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr double kLaunch = 2e-6, kBytes = 3e12;  // of passes over an operand
-constexpr double kFlops = 1.8e13;                // of the portable product by multiply-adds
+constexpr double kPortableShare = 0.375;  // of the rate of multiply-adds, in the portable product
 
 // How many heads read the operand in front of which planes are filled.
 double heads_that_read(const Plan& plan, int slot) {
@@ -32,33 +32,34 @@ double flops_of(const ConvProblem& conv) {
 
 }  // namespace
 
-double planes_seconds(double elements, int planes) { return 2 * kLaunch + elements * (8 + 2 * planes) / kBytes; }
+// Two launches, which run beside those of the other operand.
+Work planes_work(double elements, int planes) { return {.bytes = elements * (8 + 2 * planes), .launches = 1.6}; }
 
 Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip) {
-  auto [seconds, share] = product_estimate(plan, kernel, chip.sms);
+  auto [seconds, share] = product_estimate(plan, kernel, chip);
   const ConvMatch match = conv_problem(plan, kernel, Groups::any);
   const auto* conv = std::get_if<ConvProblem>(&match);
   if (!conv || !all_f32(plan, *kernel.head)) return {seconds, share};
   if (!multiplies_tf32(*kernel.head)) {
     const Match by_ffma = conv_ffma().match(plan, kernel, chip);
     if (std::holds_alternative<Choice>(by_ffma))
-      seconds = ffma_seconds(*conv, chip), share = 1;
+      seconds = chip.seconds(ffma_work(*conv, chip)), share = 1;
     else
-      seconds = std::max(seconds, flops_of(*conv) / kFlops);
+      seconds = std::max(seconds, chip.seconds({.fma = flops_of(*conv) / kPortableShare}));
   }
   return {seconds / chip.multiply_add_speed, share};
 }
 
 Estimate split_estimate(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip) {
-  double seconds = tensor_core_seconds(split, chip);
+  double seconds = chip.seconds(tensor_core_work(split, chip));
   if (split.groups == 1 && fits_halo(split, chip))
-    seconds = std::min(seconds, kForwardLaunch + halo_clocks(split, chip) / kForwardClock);
+    seconds = std::min(seconds, chip.seconds(forward_work(halo_clocks(split, chip))));
   for (int i : {0, 1}) {
     const Operand& operand = kernel.head->operands[static_cast<std::size_t>(i)];
     const bool packed = split.by_rows && i == images_operand(split.role);
     const double elements = packed ? 1.0 * split.images * split.height * split.width * split.channels
                                    : static_cast<double>(operand.shape.size());
-    seconds += planes_seconds(elements, split.planes) / heads_that_read(plan, operand.slot);
+    seconds += chip.seconds(planes_work(elements, split.planes)) / heads_that_read(plan, operand.slot);
   }
   return {seconds, split.planes > 1 ? tensor_core_share(split, chip) : kMeanShare};
 }

@@ -7,8 +7,8 @@
 
 namespace nixie::cuda {
 
-/// Seconds to find the scale of an f32 operand of so many elements and to fill its planes.
-double planes_seconds(double elements, int planes);
+/// The work of finding the scale of an f32 operand of so many elements and of filling its planes.
+Work planes_work(double elements, int planes);
 /// Of the kernel that computes f32 operands without splitting them: conv_ffma or the portable product, whichever the
 /// families choose.
 Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip);

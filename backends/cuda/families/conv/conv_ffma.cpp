@@ -197,10 +197,10 @@ std::string ffma_limits(const ConvProblem& conv, const Chip& chip) {
   return ffma_tiles(conv, chip).empty() ? "more tiles than a schedule can name" : "";
 }
 
-// 128 multiply-adds a clock; sums that several blocks share are added by another launch.
-double ffma_seconds(const ConvProblem& conv, const Chip& chip) {
-  constexpr double kLaunches = 3.5e-6, kClock = 1.4e9;  // of 41 layers on an H200, 0.6 to 1.2 of it, 1.0 in the median
-  return kLaunches + static_cast<double>(ffma_tiles(conv, chip).front().clocks) * 100 / 128 / kClock;
+// 128 multiply-adds a clock; sums that several blocks share are added by another launch, which not all layers need. On
+// an H200 41 layers took 0.6 to 1.2 of it, 1.0 in the median.
+Work ffma_work(const ConvProblem& conv, const Chip& chip) {
+  return {.clocks = static_cast<double>(ffma_tiles(conv, chip).front().clocks) * 100 / 128, .launches = 1.4};
 }
 
 namespace {

@@ -8,7 +8,7 @@ namespace nixie::cuda {
 
 /// Why conv_ffma cannot compute a convolution of these sizes; empty if it can.
 std::string ffma_limits(const ConvProblem& conv, const Chip& chip);
-/// The estimated time of conv_ffma for a problem within its limits, in seconds.
-double ffma_seconds(const ConvProblem& conv, const Chip& chip);
+/// The work of conv_ffma for a problem within its limits.
+Work ffma_work(const ConvProblem& conv, const Chip& chip);
 
 }  // namespace nixie::cuda

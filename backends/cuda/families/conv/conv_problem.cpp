@@ -29,16 +29,19 @@ ConvMatch by_rows(const ConvProblem& conv) {
 }
 
 // Whether f32 matrices are multiplied faster by the library. Each operand has two readers in a training step, which
-// share its planes. Rates of an H200, where large products take less than their estimate.
+// share its planes. Large products take less than tiles of small layers, by which tensor_core_work was fitted.
 bool library_is_faster(const ConvProblem& product, const Chip& chip) {
-  constexpr double kFp32 = 4.8e13, kTf32 = 3.6e14, kBytes = 4e12, kLaunch = 2.5e-6, kPerEstimate = 0.85;
+  constexpr double kPerEstimate = 0.85, kNotInL2 = 0.75,
+                   kPerTf32 = 1.67;  // 16-bit operations in the time of one of tf32
   const double m = product.images, n = product.filters, k = product.channels;
   const double operands = product.role == ConvRole::output       ? m * k + n * k
                           : product.role == ConvRole::input_grad ? m * n + n * k
                                                                  : m * n + m * k;
-  const double splitting = 4 * kLaunch + operands * (8 + 2 * product.planes) / kBytes;
-  const double library = 2 * m * n * k / (product.planes == 2 ? kFp32 : kTf32);
-  return library < kPerEstimate * tensor_core_seconds(product, chip) + splitting / 2;
+  const Work splitting{.bytes = kNotInL2 * operands * (8 + 2 * product.planes), .launches = 4};
+  const double flop = 2 * m * n * k;
+  const Work library = product.planes == 2 ? Work{.fma = flop} : Work{.mma = kPerTf32 * flop};
+  return chip.seconds(library) <
+         kPerEstimate * chip.seconds(tensor_core_work(product, chip)) + chip.seconds(splitting) / 2;
 }
 
 }  // namespace

@@ -43,8 +43,6 @@ struct ForwardLayer {
   std::int64_t tiles(const Tile& tile) const { return ((pixels - 1) / tile.rows() + 1) * columns(tile); }
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
-/// An SM's share of memory bandwidth.
-constexpr int kMemoryBytesPerClock = 16;
 /// The clocks that storing a tile's results takes.
 std::int64_t forward_epilogue_clocks(const Tile& tile);
 /// The number of blocks that compute a layer, and the bytes of filters that each keeps in shared memory.
@@ -69,17 +67,15 @@ int planes_of(int products);
 /// that the epilogue reads and writes for each element of the gradient.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split = true);
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
-/// The estimated time of conv_fprop_sm90 or conv_wgrad_sm90, with the launch.
-double tensor_core_seconds(const ConvProblem& conv, const Chip& chip);
+/// The work of conv_fprop_sm90 or conv_wgrad_sm90.
+Work tensor_core_work(const ConvProblem& conv, const Chip& chip);
+/// The work of a forward pass or a filter gradient whose tiles or patches are estimated at so many clocks.
+Work forward_work(double clocks);
+Work gradient_work(double clocks);
 /// The part of the chip's SMs that it runs on.
 double tensor_core_share(const ConvProblem& conv, const Chip& chip);
 /// Whether there are gradient tiles: not if the gradient has more tiles than its schedule can number.
 bool has_gradient_tiles(const ConvProblem& conv);
-
-/// The clocks of a second that estimates hold for: tiles of small layers take longer than their clocks; a filter
-/// gradient adds its parts in another launch.
-constexpr double kForwardClock = 1.1e9, kGradientClock = 0.95e9;
-constexpr double kForwardLaunch = 3e-6, kGradientLaunch = 6e-6;
 
 /// Maximum dynamic shared memory per block, less room for static arrays and alignment.
 std::int64_t dynamic_shared_bytes(const Chip& chip);

@@ -47,8 +47,9 @@ double even_clocks(const ConvProblem& conv, const PatchTile& tile, const Chip& c
 // Of the busiest block, and of parts.
 double scheduled_clocks(const ConvProblem& conv, const PatchTile& tile, const Chip& chip, int epilogue_bytes) {
   const WgradSchedule schedule = patch_schedule(conv, tile, chip);
-  const double stage = stage_clocks(conv, tile, chip),
-               epilogue = static_cast<double>(part_bytes(tile)) / 4 * epilogue_bytes / kMemoryBytesPerClock;
+  const double stage = stage_clocks(conv, tile, chip), epilogue = static_cast<double>(part_bytes(tile)) / 4 *
+                                                                  epilogue_bytes /
+                                                                  static_cast<double>(chip.memory_bytes_per_clock());
   double longest = 0;
   for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
     double clocks = 0;

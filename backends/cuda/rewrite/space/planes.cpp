@@ -64,7 +64,7 @@ class PlaneLowering {
     const Dtype dtype = dtype_of(plan_, kernel.head->operands[0]);
     const bool halves = dtype == Dtype::f16 || dtype == Dtype::bf16;
     if (!halves && dtype != Dtype::f32) return false;
-    return seconds(kernel, depth, copied) < 0.85 * product_estimate(plan_, kernel, chip_.sms).seconds;
+    return seconds(kernel, depth, copied) < 0.85 * product_estimate(plan_, kernel, chip_).seconds;
   }
 
   static const Operand& images_of(const Kernel& kernel) {
@@ -93,9 +93,9 @@ class PlaneLowering {
     return images.shape.size() / images.shape[kDepth] * depth.planes * depth.taps * size_of(dtype_of(plan_, images));
   }
 
-  // What copies and products of planes should take, on an H200.
+  // What copies and products of planes should take.
   double seconds(const Kernel& kernel, const Depth& depth, std::int64_t copied) const {
-    constexpr double kLaunch = 2.5e-6, kConvLaunch = 3e-6, kGradientLaunch = 6e-6, kBytes = 3e12, kFlops = 400e12;
+    constexpr double kShare = 2 / 3.0;  // of the rate of tensor cores
     const Shape &a = kernel.head->operands[0].shape, &b = kernel.head->operands[1].shape;
     const auto results = static_cast<double>(kernel.domain.size());
     const auto& conv = std::get<Conv>(kernel.head->op);
@@ -108,8 +108,9 @@ class PlaneLowering {
     // Filters are copied, or gradients put in their places.
     const double copies = 1 + (copied > 0) + (fills ? 1 + !gradient : 0);
     const double once = copied > 0 ? static_cast<double>(copied / depth.taps) : 0;
-    return copies * kLaunch + (gradient ? kGradientLaunch : kConvLaunch) +
-           (once + 2 * static_cast<double>(copied)) / kBytes + 2 * results * terms / kFlops;
+    const Work copying{.bytes = once + 2 * static_cast<double>(copied), .launches = copies},
+        products{.mma = 2 * results * terms / kShare, .launches = gradient ? 2.4 : 1.2};
+    return chip_.seconds(copying) + chip_.seconds(products);
   }
 
   // Images [first, first + count).

@@ -19,31 +19,30 @@ namespace {
 
 constexpr std::int64_t kMostCopyBytes = std::int64_t{1} << 30, kMostTapsSummed = 128;
 
-// Of an H200, but for its SMs.
-constexpr double kLineClock = 1.4e9, kBytes = 3e12, kLaunch = 2.5e-6;
+// Copies that turn axes around reach this share of memory's rate.
+constexpr double kTurning = 2 / 3.0;
 
-double seconds_of_bytes(double bytes) { return bytes / kBytes; }
 double size_of_images(const Form& form) { return static_cast<double>(form.images().size()); }
 // Bytes of an element in memory, and as it is multiplied.
 double bytes_of(const WindowSum& sum) { return static_cast<double>(size_of(sum.dtype)); }
 double bytes_of_planes(const WindowSum& sum) { return sum.planes > 0 ? 2.0 * sum.planes : bytes_of(sum); }
 
 // Threads that store or load numbers of 2 bytes one by one are bound by the sectors of 32 bytes they touch.
-double seconds_of_sectors(double sectors, const Chip& chip) { return sectors / (2.0 * kForwardClock * chip.sms); }
+double clocks_of_sectors(double sectors, const Chip& chip) { return 0.636 * sectors / chip.sms; }
 
 double copy_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
-  if (form.reads_images()) return sum.gradient && form.filters != sum.filters ? kLaunch : 0;
+  if (form.reads_images()) return sum.gradient && form.filters != sum.filters ? Chip::kLaunch : 0;
   const double read = static_cast<double>(sum.count * sum.all_channels() * sum.axes[0].images * sum.axes[1].images);
-  const double bytes = seconds_of_bytes(bytes_of(sum) * (read + size_of_images(form)));
+  const double bytes = bytes_of(sum) * (read + size_of_images(form));
   const std::int64_t pieces = form.taps_of(AxisForm::copied) > 1 ? ceil_div(form.channels, 16) : 0;
   const double sectors = size_of_images(form) / static_cast<double>(form.channels) * static_cast<double>(pieces);
-  return kLaunch + std::max(1.5 * bytes, seconds_of_sectors(sectors, chip));
+  return chip.seconds({.bytes = bytes / kTurning, .clocks = clocks_of_sectors(sectors, chip), .launches = 1});
 }
 
 // The copy engine reads a box of channels of a pixel in lines of 128 bytes of L2: few channels, or ones that begin
 // anywhere as those of viewed rows do, take as long as whole lines.
-double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& tile, const Chip& chip) {
+double bytes_of_lines(const Form& form, const ConvProblem& conv, const Tile& tile) {
   constexpr std::int64_t kLine = 128;
   const bool viewed_down = form.axis_forms[0] == AxisForm::viewed;
   const std::int64_t channels = conv.channels / conv.groups, filters = conv.filters / conv.groups,
@@ -55,20 +54,27 @@ double seconds_of_lines(const Form& form, const ConvProblem& conv, const Tile& t
   const std::int64_t times = conv.groups * ceil_div(filters, form.sum.gradient ? tile.rows() : tile.n),
                      boxes = conv.r * conv.s * ceil_div(2 * channels, box) * times;
   const double pixels = static_cast<double>(form.sum.count * conv.p * conv.q);
-  return std::max(form.sum.planes, 1) * pixels * static_cast<double>(boxes) * lines * kLine /
-         (1.0 * chip.l2_bytes_per_clock * chip.sms * kLineClock);
+  return std::max(form.sum.planes, 1) * pixels * static_cast<double>(boxes) * lines * kLine;
 }
 
-// Of the kernel's tiles, or patches; of multiply-adds with their launches.
-double product_seconds(const Form& form, const ConvProblem& conv, bool patches, const Chip& chip) {
+// The kernel's tiles, or patches.
+Work product_work(const Form& form, const ConvProblem& conv, bool patches, const Chip& chip) {
   const WindowSum& sum = form.sum;
-  if (sum.by_multiply_adds()) return ffma_seconds(conv, chip) / chip.multiply_add_speed;
-  const std::vector<Tile> tiles = sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip);
-  const double clocks = static_cast<double>(tiles.front().clocks) / (sum.gradient ? kGradientClock : kForwardClock);
-  double products = std::max(clocks, seconds_of_lines(form, conv, tiles.front(), chip));
-  if (patches && fits_halo(conv, chip)) products = std::min(products, halo_clocks(conv, chip) / kForwardClock);
-  if (const auto patch = gradient_patch(conv, chip)) products = std::min(products, patch->clocks / kGradientClock);
-  return products;
+  if (sum.by_multiply_adds()) {
+    Work work = ffma_work(conv, chip);
+    work.clocks /= chip.multiply_add_speed;
+    return work;
+  }
+  const Tile tile = (sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front();
+  const auto clocks = static_cast<double>(tile.clocks);
+  Work work = sum.gradient ? gradient_work(clocks) : forward_work(clocks);
+  work.l2_bytes = bytes_of_lines(form, conv, tile);
+  const auto take_if_faster = [&](const Work& other) {
+    if (chip.seconds(other) < chip.seconds(work)) work = other;
+  };
+  if (patches && fits_halo(conv, chip)) take_if_faster(forward_work(halo_clocks(conv, chip)));
+  if (const auto patch = gradient_patch(conv, chip)) take_if_faster(gradient_work(patch->clocks));
+  return work;
 }
 
 double conv_seconds(const Form& form, const Chip& chip) {
@@ -78,21 +84,22 @@ double conv_seconds(const Form& form, const Chip& chip) {
   const bool f32 = form.has(AxisForm::folded) || form.gathers_results(),
              unaligned = !f32 && !sum.gradient && sum.all_filters() != sum.blocks() * form.filters;
   const double bytes = bytes_of_planes(sum) * size_of_images(form) + (f32 ? 4 : bytes_of(sum)) * results;
-  // Results of odd numbers of filters leave one by one.
-  const double stores = unaligned ? seconds_of_sectors(results / 2, chip) : 0;
   const bool patches = !sum.gradient && !unaligned && !form.has(AxisForm::viewed);
-  const double products = product_seconds(form, conv, patches, chip);
+  Work products = product_work(form, conv, patches, chip);
+  products.bytes = bytes;
   // Filters of several groups, or of phases, may be zeros before they are copied.
   const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
-  const double zeros = !sum.gradient && parts ? kLaunch : 0;
+  const Work zeros{.launches = !sum.gradient && parts ? 1.0 : 0.0};
   // Filters are copied in another order.
   const double size = static_cast<double>(form.filter_shape().size());
-  double filters = sum.gradient ? 0 : 1.5 * seconds_of_bytes(2 * bytes_of(sum) * size);
+  const Work filters{.bytes = sum.gradient ? 0 : 2 * bytes_of(sum) * size / kTurning};
+  // Results of odd numbers of filters leave one by one.
+  const Work stores{.clocks = unaligned ? clocks_of_sectors(results / 2, chip) : 0};
+  double seconds = chip.seconds(products) + chip.seconds(zeros) + chip.seconds(filters) + chip.seconds(stores);
   if (sum.planes > 0)
-    filters +=
-        planes_seconds(size_of_images(form), sum.planes) + planes_seconds(sum.gradient ? results : size, sum.planes);
-  const double launch = sum.by_multiply_adds() ? 0 : sum.gradient ? kGradientLaunch : kForwardLaunch;
-  return launch + zeros + filters + stores + std::max(products, seconds_of_bytes(bytes));
+    for (const double elements : {size_of_images(form), sum.gradient ? results : size})
+      seconds += chip.seconds(planes_work(elements, sum.planes));
+  return seconds;
 }
 
 // Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
@@ -108,13 +115,16 @@ double rest_seconds(const Form& form, const Chip& chip) {
   const WindowSum& sum = form.sum;
   if (sum.gradient && form.stores_gradient()) return 0;
   if (sum.gradient)  // a kernel for each pixel of a block
-    return static_cast<double>(form.block_pixels()) * kLaunch +
-           seconds_of_bytes(4 * static_cast<double>(form.filter_shape().size()));
+    return chip.seconds({.bytes = 4 * static_cast<double>(form.filter_shape().size()),
+                         .launches = static_cast<double>(form.block_pixels())});
   const double results = static_cast<double>(sum.count * sum.all_filters() * sum.axes[0].results * sum.axes[1].results);
-  if (form.gathers_results()) return kernels_after(sum) * kLaunch + seconds_of_bytes((4 + bytes_of(sum)) * results);
+  if (form.gathers_results())
+    return chip.seconds({.bytes = (4 + bytes_of(sum)) * results, .launches = kernels_after(sum)});
   if (!form.has(AxisForm::folded)) return 0;
-  return kLaunch + seconds_of_sectors(2 * results * static_cast<double>(form.taps_of(AxisForm::folded)), chip) +
-         seconds_of_bytes(bytes_of(sum) * results);
+  const Work loads{.clocks = clocks_of_sectors(2 * results * static_cast<double>(form.taps_of(AxisForm::folded)), chip),
+                   .launches = 1},
+      stores{.bytes = bytes_of(sum) * results};
+  return chip.seconds(loads) + chip.seconds(stores);
 }
 
 bool fits(const Form& form, const Chip& chip) {

@@ -71,9 +71,10 @@ class Unfolding {
     if (by_rank_) return all[*by_rank_ % all.size()];
     // No estimate is better than this.
     const double seconds = all[0].second.seconds;
-    const bool gains = !portable ? seconds + 2e-6 < 0.75 * seconds_as_it_is(kernel, *conv)
-                                 : seconds + 1e-6 < 0.95 * (strided ? seconds_of_phases(kernel)
-                                                                    : unsplit_estimate(plan_, kernel, chip_).seconds);
+    const bool gains = !portable
+                           ? seconds + kMargin < 0.75 * seconds_as_it_is(kernel, *conv)
+                           : seconds + kMargin / 2 < 0.95 * (strided ? seconds_of_phases(kernel)
+                                                                     : unsplit_estimate(plan_, kernel, chip_).seconds);
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
@@ -83,7 +84,8 @@ class Unfolding {
   }
 
   double seconds_as_it_is(const Kernel& kernel, const ConvProblem& conv) const {
-    return conv.planes > 0 ? split_estimate(plan_, kernel, conv, chip_).seconds : tensor_core_seconds(conv, chip_);
+    return conv.planes > 0 ? split_estimate(plan_, kernel, conv, chip_).seconds
+                           : chip_.seconds(tensor_core_work(conv, chip_));
   }
 
   // The sizes of a convolution as it is multiplied: in halves, f32 operands in planes or, under `ieee`, as they are.
@@ -128,11 +130,12 @@ class Unfolding {
   // What a strided input gradient, or its phases, should take. Phases of f32 operands run side by side where they leave
   // a part of the chip.
   double seconds_in(const Plan& plan) const {
-    constexpr double kLaunch = 1.5e-6;  // beside others
+    constexpr double kBesideOthers = 0.6, kZeros = 0.4;  // launches, zeros in ones that several share
+    const double least = chip_.seconds({.launches = kBesideOthers}), zeros = chip_.seconds({.launches = kZeros});
     double sum = 0, filled = 0, longest = 0;
     for (const Kernel& phase : plan.kernels) {
-      const auto [seconds, share] = phase.head ? estimate_of(plan, phase) : Estimate{.seconds = kZeros};
-      sum += seconds, filled += std::max(kLaunch, seconds * share), longest = std::max(longest, seconds);
+      const auto [seconds, share] = phase.head ? estimate_of(plan, phase) : Estimate{.seconds = zeros};
+      sum += seconds, filled += std::max(least, seconds * share), longest = std::max(longest, seconds);
     }
     const bool is_f32 =
         std::ranges::all_of(plan.kernels, [&](const Kernel& k) { return !k.head || all_f32(plan, *k.head); });
@@ -144,7 +147,7 @@ class Unfolding {
     const bool portable = is_portable(take(plan, phase, chip_)->choices.front());
     if (conv && !portable && conv->is_16_bit())
       return conv->planes > 0 ? split_estimate(plan, phase, *conv, chip_)
-                              : Estimate{.seconds = tensor_core_seconds(*conv, chip_)};
+                              : Estimate{.seconds = chip_.seconds(tensor_core_work(*conv, chip_))};
     const Estimate unsplit = unsplit_estimate(plan, phase, chip_);
     // Not where a kernel computes all phases as it is.
     const bool changes = conv && portable && conv->stride == std::array{1, 1};
@@ -170,7 +173,7 @@ class Unfolding {
     const auto* conv = std::get_if<ConvProblem>(&match);
     if (!conv || conv->role != ConvRole::input_grad || conv->stride == std::array{1, 1}) return false;
     if (take(plan_, kernel, chip_)->choices.front().family->name() != "gemm") return false;
-    return seconds_in(in_phases(kernel, true)) + 2e-6 < 0.85 * seconds_in(in_phases(kernel, false));
+    return seconds_in(in_phases(kernel, true)) + kMargin < 0.85 * seconds_in(in_phases(kernel, false));
   }
 
   void add_phases(const Kernel& kernel) {
@@ -358,7 +361,7 @@ class Unfolding {
     for (Kernel& part : gathered_gradient(rest, form)) kernels_.push_back(std::move(part));
   }
 
-  static constexpr double kZeros = 1e-6;  // in launches that several share
+  static constexpr double kMargin = 0.8 * Chip::kLaunch;  // by which another form should be faster, besides its share
 
   Plan& plan_;
   const Chip& chip_;

@@ -9,7 +9,9 @@ namespace nixie::cuda {
 namespace {
 
 // A product's start counts as so many terms more.
-constexpr double kStartTerms = 32, kLaunches = 10e-6;
+constexpr double kStartTerms = 32;
+// Operations of a direct convolution in the time of one of the library's products.
+constexpr double kDirect = 1.1;
 
 double count(auto... sizes) { return (static_cast<double>(sizes) * ... * 1.0); }
 double images(const ConvProblem& conv) { return count(conv.images, conv.channels, conv.height, conv.width); }
@@ -28,15 +30,15 @@ double time_in_tiles(const ConvProblem& conv, const TiledLayer& layer, const Chi
   const double terms =
       layer.role == ConvRole::filter_grad ? count(layer.images, layer.tiles()) : count(layer.from_channels);
   const double started = 2 * windows * filters * (1 + kStartTerms / terms);
-  const Rates& rates = chip.f16;
-  const double products = std::max(started / rates.blas_flops, matrices / rates.bytes);
-  return products + (matrices + bytes_in_place(conv)) / rates.bytes + kLaunches;
+  const Work products{.bytes = matrices, .mma = started, .launches = 1.2},
+      transforms{.bytes = matrices + bytes_in_place(conv), .launches = 3.6};
+  return chip.seconds(products) + chip.seconds(transforms);
 }
 
 double time_in_place(const ConvProblem& conv, const Chip& chip) {
   const double pixels = conv.role == ConvRole::input_grad ? count(conv.images, conv.height, conv.width)
                                                           : count(conv.images, conv.p, conv.q);
-  return std::max(2 * weights(conv) * pixels / chip.f16.direct_flops, bytes_in_place(conv) / chip.f16.bytes);
+  return chip.seconds({.bytes = bytes_in_place(conv), .mma = 2 * weights(conv) * pixels / kDirect});
 }
 
 }  // namespace
