@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "nixie/core/base/array.h"
-#include "nixie/core/base/literal.h"
+#include "nixie/core/graph/literal.h"
 #include "nixie/core/graph/op.h"
 
 namespace nixie {

@@ -37,7 +37,7 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\nloader:\n  threads 1\n  prefetch: 2\n" + kEnd, "net.yaml:3:3: no `: ` in this line"},
       {"model:\n- flatten\n- relu\nseed 3\nema 0\n" + kEnd, "net.yaml:4:1: no `: ` in this line"},
       {"model: mlp\n seed: 3\n" + kEnd, "net.yaml:2:2: this line is indented by 1"},
-      {"model:\n  mlp:\n    classes: 10\n    hidden [32]\nseed: 3\n" + kEnd, "net.yaml:4:5: no `: ` in this line"},
+      {"model:\n  mlp:\n    classes: 10\n    hidden [32]\nseed: 3\n" + kEnd, "net.yaml:4:12: no `: ` in front of this ["},
       {"loader:\n  threads: 1\n\n  prefetch 2\nmodel: mlp\n" + kEnd, "net.yaml:4:3: no `: ` in this line"},
       {"model:\n  - relu\n# a\nseed 3  # b: c\n# d\n" + kEnd, "net.yaml:4:1: no `: ` in this line"},
       {"loader:\n  threads: 1\n  # a\n  prefetch 2  # b\n  # c\nmodel: mlp\n" + kEnd, "net.yaml:4:3: no `: ` in"},

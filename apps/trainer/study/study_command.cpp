@@ -98,13 +98,14 @@ void run_study(const TrainConfig& config, const StudyCommand& command) {
   for (const std::string& name : command.formats) formats.push_back(format_named(name));
   check_fields(command.scaling);
   FormatStudy study(formats, command.scaling);
+  std::vector<OperandErrors> rows;
   {
     const OperandScope scope(study.rule());
     const TrainConfig run = studied(config, command.steps);
     Trainer trainer(run, {.callbacks = {std::make_shared<Steps>(command.steps)}});
     within_batch(run, [&] { trainer.train(); });
+    rows = study.results();  // while the backend exists that holds them
   }
-  const std::vector<OperandErrors> rows = study.results();
   print_table(study, rows);
   TrainConfig chosen = config;
   chosen.formats = narrowest_formats(study, rows, command.threshold);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/image_map.h"
-#include "nixie/backends/cuda/generate/instruction_builder.h"
+#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/absorb.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/integer_math.h"

@@ -32,6 +32,22 @@ std::optional<Mistake> wrong_bracket(const Lines& lines, const Brackets& bracket
   return std::nullopt;
 }
 
+/// The same mistake in two rows that follow each other: neither repair alone lets the text be read. Blames the first.
+std::optional<Mistake> repeated_mistake(std::string_view text, const Lines& lines, const Brackets& brackets,
+                                        const std::vector<std::size_t>& rows, int line,
+                                        const FailingLine& failing_line) {
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i)
+    for (const Repair& lower : repairs_of(lines, brackets, rows[i]))
+      for (const Repair& upper : repairs_of(lines, brackets, rows[i + 1])) {
+        if (upper.what != lower.what || upper.at >= lower.at) continue;
+        std::string repaired(text);
+        repaired.replace(lower.at, lower.length, lower.with).replace(upper.at, upper.length, upper.with);
+        const int fails = failing_line(repaired);
+        if (fails == 0 || fails > line) return mistake_at(text, upper.blame, upper.what);
+      }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Mistake> find_mistake(std::string_view text, int line, const FailingLine& failing_line) {
@@ -55,6 +71,7 @@ std::optional<Mistake> find_mistake(std::string_view text, int line, const Faili
         line = fails;
         best = mistake_at(text, repair.blame, repair.what);
       }
+  if (!best) best = repeated_mistake(text, lines, brackets, rows, line, failing_line);
   return best ? best : wrong_bracket(lines, brackets);
 }
 

@@ -36,7 +36,7 @@ struct Windows {
   }
   // The most windows that contain one position, along an axis and in all.
   static constexpr int most(int i) {
-    return (Body::dilation(i) * (Body::window(i) - 1) + Body::stride(i)) / Body::stride(i);
+    return 1 + Body::dilation(i) * (Body::window(i) - 1) / Body::stride(i);  // a stride may be all that an int holds
   }
   static constexpr int most_holders() {
     int total = 1;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "nixie/backends/cuda/generate/instruction_builder.h"
+#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/unfold/axes.h"
 #include "nixie/core/base/integer_math.h"
 

@@ -1,5 +1,5 @@
 // Nested braces to an array.
-#include "nixie/core/base/literal.h"
+#include "nixie/core/graph/literal.h"
 
 #include <cmath>
 
