@@ -199,8 +199,10 @@ void bind_ops(py::module_& m) {
   op(m, "one_hot", &one_hot);
   op(m, "argsort", &argsort);
   op(m, "sort", &sort);
-  op(m, "topk", &topk);
-  op(m, "cumsum", &cumsum);
+  op(
+      m, "topk", +[](T x, std::int64_t k, int axis) { return topk(x, k, axis); });
+  op(
+      m, "cumsum", +[](T x, int axis) { return cumsum(x, axis); });
 
   op(
       m, "matmul", +[](T a, T b) { return matmul(a, b); });
