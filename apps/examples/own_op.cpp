@@ -16,9 +16,8 @@ const Elementwise softsign{
     [](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{g / square(1 + abs(x))}; }};
 
 // A choice is a `where`; every elementwise function of ops.h may be used.
-const Elementwise huber{
-    "huber", [](auto x) { return where(abs(x) < 1, 0.5 * square(x), abs(x) - 0.5); },
-    [](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{g * clip(x, -1, 1)}; }};
+const Elementwise huber{"huber", [](auto x) { return where(abs(x) < 1, 0.5 * square(x), abs(x) - 0.5); },
+                        [](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{g * clip(x, -1, 1)}; }};
 
 int main() {
   const auto backend = make_backend("cpu");

@@ -170,6 +170,12 @@ Tensor limited(const Tensor& scale, const Tensor& largest) {
   return stop_gradient(where(is_finite(largest), clip(scale, power_of_two(-126), power_of_two(127)), kNaN));
 }
 
+/// In f32 beside halves, which have no such small scales.
+Tensor largest_of(const Tensor& x, const Axes& axes) {
+  const Tensor largest = max(abs(x), axes);
+  return x.dtype() == Dtype::f64 ? largest : cast(largest, Dtype::f32);
+}
+
 /// The blocks along an axis of x, the last one padded with zeros: [.., blocks, block, ..].
 class Blocks {
  public:
@@ -200,7 +206,7 @@ class Blocks {
   }
   /// OCP MX's: of the largest element, whose binade becomes that of the format's largest number.
   Tensor scale(const Format& format) const {
-    const Tensor largest = max(abs(values_), {axis_ + 1});
+    const Tensor largest = largest_of(values_, {axis_ + 1});
     return limited(binade(largest) * power_of_two(-std::ilogb(format.largest)), largest);
   }
 
@@ -331,12 +337,13 @@ Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
   check(scaling.group == ScaleGroup::tensor || scaling.group == ScaleGroup::channel,
         "scale_of: the scale is that of each ", to_string(scaling.group), ", expected tensor or channel");
   const int kept = scaling.group == ScaleGroup::channel ? x.shape().normal_axis(scaling.axis) : -1;
-  return scale_for(max(abs(x), other_axes(x, kept)), format);
+  return scale_for(largest_of(x, other_axes(x, kept)), format);
 }
 
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding,
                     const Tensor& random) {
-  return quantized(x / scale, saturating(format), rounding, random) * scale;
+  return retype(quantized(x / scale, saturating(format), rounding, random) * scale,
+                is_floating(x.dtype()) ? x.dtype() : Dtype::f32);
 }
 
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling, Rounding rounding,

@@ -25,7 +25,7 @@ struct Format {
   double largest = 0, lowest = 0;  ///< the largest and lowest finite numbers
   bool infinities = true;          ///< it has them
   bool nan = true;                 ///< it has NaN; else NaN becomes 0
-  /// What is beyond `largest` becomes `largest`, infinity too; else infinity, or NaN if there is none.
+  /// Larger numbers and infinity become `largest`; else they become infinity, or NaN if the format has no infinity.
   bool saturating = false;
   bool subnormals = true;   ///< else numbers below 2^(1 - bias) become 0
   bool signed_zero = true;  ///< else -0 becomes 0

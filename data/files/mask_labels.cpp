@@ -1,4 +1,4 @@
-// What is said of the labels of masks, and how those of several masks are put together.
+// Words messages about the labels of masks, and adds up the labels of several masks.
 #include "nixie/data/files/mask_labels.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What is due in a run, what its events change and where it may go back to: rows, without a trainer.
+// Tests the course of a run without a trainer: due events, the state after each, the checkpoints to go back to.
 #include "nixie/apps/trainer/record/course.h"
 
 #include <gmock/gmock.h>

@@ -215,6 +215,13 @@ TEST(Formats, HalvesKeepTheirType) {
     const Tensor random = rounding == Rounding::stochastic ? uniform({3}, 5) : Tensor{};
     EXPECT_EQ(quantized(x, format_named("e4m3"), rounding, random).dtype(), Dtype::bf16);
   }
+  // The scale of 2^-20 in e4m3 is 2^-28, which no f16 is.
+  const Tensor small = cast(Array::from(std::vector<float>{0x1p-20F, -0x1.8p-21F, 0}, {3}), Dtype::f16);
+  for (const ScaleGroup group : {ScaleGroup::tensor, ScaleGroup::channel, ScaleGroup::block}) {
+    const Tensor y = scaled_quantized(small, format_named("e4m3"), {.group = group, .axis = 0});
+    EXPECT_EQ(y.dtype(), Dtype::f16);
+    EXPECT_EQ(values_of(y), values_of(small)) << to_string(group);
+  }
 }
 
 // What ml_dtypes and gfloat give (record_formats.py): other people's programs.

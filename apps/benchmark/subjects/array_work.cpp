@@ -134,7 +134,7 @@ ArrayWork in_place(const std::string& name, std::int64_t size, const std::functi
           .also_on_cpu = size <= 10'000'000};
 }
 
-/// Of each column.
+/// The mean and the biased variance of each column.
 struct Moments {
   std::vector<double> mean, variance;
 };

@@ -9,7 +9,7 @@
 namespace nixie {
 namespace {
 
-// Of an entry's sums: how many steps, then the operand's own, then each format's.
+// An entry's sums: the number of steps, those of the operand, then those of each format.
 enum Sum : std::size_t { kSteps, kMagnitude, kZeros, kNotFinite, kOwnSums };
 enum FormatSum : std::size_t { kError, kSaturated, kLost, kFormatSums };
 

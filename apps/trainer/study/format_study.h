@@ -1,6 +1,6 @@
 // FormatStudy: what other number formats would have made of the operands of a run's products, without storing them.
 //
-//   FormatStudy study({format_named("e4m3"), format_named("e5m2")}, {.group = ScaleGroup::tensor});
+//   FormatStudy study({format_named("e4m3"), format_named("e5m2")}, {.scale = "tensor"});
 //   {
 //     const OperandScope scope(study.rule());
 //     trainer.train();       // as it would train without: operands stay as they are
