@@ -16,7 +16,8 @@ Forward Upsample::build(const Shape& in, Parameters&) const {
                                                          : ResizeMode::cubic,
                               .align_corners = align_corners,
                               .antialias = antialias};
-  return [=, factor = factor.expand(spatial, "factor"), size = size.expand(spatial, "size")](const Tensor& x, const Pass&) {
+  return [=, factor = factor.expand(spatial, "factor"), size = size.expand(spatial, "size")](const Tensor& x,
+                                                                                             const Pass&) {
     check_input(x.shape(), spatial);
     std::vector<std::int64_t> sizes;
     for (std::size_t i = 0; i < size.size(); ++i)

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "nixie/core/graph/precision_policy.h"
-#include "nixie/models/format_rule.h"
 #include "nixie/layers/sequential.h"
+#include "nixie/models/format_rule.h"
 
 namespace nixie {
 

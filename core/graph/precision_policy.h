@@ -11,11 +11,11 @@
 namespace nixie {
 
 enum class PrecisionPolicy : std::uint8_t {
-  ieee,      ///< f32 throughout, every product by multiply-adds
-  fp32,      ///< f32 throughout; products by any algorithm as accurate as multiply-adds
-  tf32,      ///< products may round operands to 10-bit mantissas and add in float; else as fp32
-  fp16,      ///< half storage and products; f32 Variables with half shadows
-  bf16,      ///< the same with bfloat16
+  ieee,       ///< f32 throughout, every product by multiply-adds
+  fp32,       ///< f32 throughout; products by any algorithm as accurate as multiply-adds
+  tf32,       ///< products may round operands to 10-bit mantissas and add in float; else as fp32
+  fp16,       ///< half storage and products; f32 Variables with half shadows
+  bf16,       ///< the same with bfloat16
   fp16_pure,  ///< fp16, and the model's Variables are f16 themselves (parameter_dtype)
   bf16_pure   ///< the same of bf16
 };

@@ -70,7 +70,7 @@ TEST(Examples, OwnOpHasItsGradientAndRunsAsOneKernel) {
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.output, HasSubstr("x  1.00   softsign(2 x) + 1  1.6667   gradient  0.2222"));  // 1 + 2/3, 2/9
   EXPECT_THAT(ran.output, HasSubstr("x -3.00   softsign(2 x) + 1  0.1429   gradient  0.0408"));  // 1 - 6/7, 2/49
-  EXPECT_THAT(ran.output, HasSubstr("mean huber(x) 1.2857"));  // 9/7
+  EXPECT_THAT(ran.output, HasSubstr("mean huber(x) 1.2857"));                                    // 9/7
 }
 
 TEST(Examples, TrainInCppLearns) {

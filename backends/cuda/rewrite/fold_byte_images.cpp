@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/image_map.h"
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/absorb.h"
+#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"

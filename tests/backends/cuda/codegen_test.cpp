@@ -107,8 +107,8 @@ TEST(CudaCodegenText, AveragePoolingsTakeEightChannels) {
       const auto* pool = std::get_if<Pool>(&kernel.head->op);
       if (!pool || pool->kind != PoolKind::average) continue;
       const Operand& images = kernel.head->operands[0];
-      const bool fits = kernel.domain.rank() == 4 && images.shape[1] % 8 == 0 && images.strides[1] == 1 &&
-                        pool->dilation.empty();
+      const bool fits =
+          kernel.domain.rank() == 4 && images.shape[1] % 8 == 0 && images.strides[1] == 1 && pool->dilation.empty();
       EXPECT_EQ(generate(draft.plan, kernel).variant, fits ? "pool_average" : "gather") << draft.name;
       taken += fits;
     }
