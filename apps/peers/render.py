@@ -117,11 +117,19 @@ def sweep_tables(report):
     at_least = lambda bound: f"{100 * sum(row['ratio'] >= bound for row in rows) / len(rows):.1f} % at least {bound}"
     quantiles = ", ".join(f"{part}% {rows[round(part / 100 * (len(rows) - 1))]['ratio']:.2f}" for part in (0, 5, 25, 50, 75, 95, 100))
     groups = sorted(grouped((f"{row['role']} {row['kind']}", row) for row in rows).items())
+    weighted = lambda side, rows: sum(row.get("count", 1) * side(row) for row in rows)
+    ratio_of = lambda rows: weighted(lambda row: row["peer"]["ms"]["median"], rows) / weighted(lambda row: row["ms"]["median"], rows)
+    sources = sorted(grouped((row["source"], row) for row in rows if "source" in row).items(), key=lambda s: ratio_of(s[1]))
+    by_source = ("\nThe peer's time over nixie's, each row times its count:\n\n" +
+                 table([("source", lambda s: s[0]), ("rows", lambda s: len(s[1])), ("ratio", lambda s: f"{ratio_of(s[1]):.2f}")], sources) +
+                 f"\nGeometric mean of {len(sources)} sources **{math.exp(sum(math.log(ratio_of(s[1])) for s in sources) / len(sources)):.3f}**, "
+                 f"{sum(ratio_of(s[1]) < 1 for s in sources)} below 1.\n") if sources else ""
     return (f"{len(rows)} layers beside the peer ({len(report['rows']) - len(rows)} without it): geometric mean of the ratio "
             f"**{geometric_mean(rows):.3f}**; quantiles {quantiles}; {at_least(0.9)}, {at_least(0.6)}.\n\n" +
             table([("role, groups", lambda g: g[0]), ("layers", lambda g: len(g[1])),
-                   ("geometric mean", lambda g: f"{geometric_mean(g[1]):.2f}")], groups) +
-            "\nThe ten worst:\n\n" + table(COLUMNS["sweep"], rows[:10]) + RATIO.format("the peer's"))
+                   ("geometric mean", lambda g: f"{geometric_mean(g[1]):.2f}"),
+                   ("under 0.9", lambda g: f"{100 * sum(row['ratio'] < 0.9 for row in g[1]) / len(g[1]):.0f} %")], groups) +
+            by_source + "\nThe ten worst:\n\n" + table(COLUMNS["sweep"], rows[:10]) + RATIO.format("the peer's"))
 
 
 def facts(report):

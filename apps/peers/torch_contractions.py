@@ -17,15 +17,20 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp16_pure": torch.floa
 WARM_SECONDS, MEASUREMENT_MS = 0.01, 0.3
 
 
-def operand(given, dtype, layout):
-    if "file" not in given:
+def in_layout(values, channels_last):
+    if not channels_last or values.dim() not in (4, 5):
+        return values.contiguous()
+    return values.contiguous(memory_format=torch.channels_last if values.dim() == 4 else torch.channels_last_3d)
+
+
+def operand(given, dtype, channels_last):
+    if "file" in given:
+        bits, stored = STORED[given["dtype"]]
+        values = torch.from_numpy(numpy.fromfile(given["file"], bits)).to(DEVICE).view(stored).to(dtype)
+        values = values.reshape(given["shape"])
+    else:
         values = torch.rand(given["shape"], device=DEVICE).sub_(0.5).to(dtype)
-        return values.contiguous(memory_format=layout) if values.dim() == 4 else values
-    bits, stored = STORED[given["dtype"]]
-    values = torch.from_numpy(numpy.fromfile(given["file"], bits)).to(DEVICE).view(stored).to(dtype)
-    values = values.reshape(given["shape"])
-    if values.dim() == 4:
-        values = values.contiguous(memory_format=layout)
+    values = in_layout(values, channels_last)
     return values.mT if given.get("transposed") else values
 
 
@@ -35,14 +40,15 @@ def matmul(request, a, b, c):
     return lambda: torch.addmm(c, a, b, beta=request["beta"], alpha=request["alpha"])
 
 
-def conv(request, a, b, dtype, layout):
+def conv(request, a, b, dtype, channels_last):
     options = [request[key] for key in ("stride", "pad", "dilation")]
+    zeros = [0] * len(request["stride"])
     if request["role"] == "output":
-        return lambda: torch.ops.aten.convolution(a, b, None, *options, False, [0, 0], request["groups"])
-    like = torch.empty(request["shape"], dtype=dtype, device=DEVICE).to(memory_format=layout)
+        return lambda: torch.ops.aten.convolution(a, b, None, *options, False, zeros, request["groups"])
+    like = in_layout(torch.empty(request["shape"], dtype=dtype, device=DEVICE), channels_last)
     of_input = request["role"] == "input_grad"
     x, w = (like, b) if of_input else (b, like)
-    return lambda: torch.ops.aten.convolution_backward(a, x, w, None, *options, False, [0, 0], request["groups"],
+    return lambda: torch.ops.aten.convolution_backward(a, x, w, None, *options, False, zeros, request["groups"],
                                                        [of_input, not of_input, False])[0 if of_input else 1]
 
 
@@ -59,13 +65,12 @@ def time_contraction(request):
     dtype = DTYPES.get(precision, torch.float32)
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    layouts = [torch.channels_last] + ([torch.contiguous_format] if request["op"] == "conv" else [])
     best = None
-    for layout in layouts:
-        a, b = operand(request["a"], dtype, layout), operand(request["b"], dtype, layout)
-        c = operand(request["c"], dtype, layout) if "c" in request else None
+    for channels_last in [True, False] if request["op"] == "conv" else [False]:
+        a, b = operand(request["a"], dtype, channels_last), operand(request["b"], dtype, channels_last)
+        c = operand(request["c"], dtype, channels_last) if "c" in request else None
         with torch.no_grad():
-            piece = matmul(request, a, b, c) if request["op"] == "matmul" else conv(request, a, b, dtype, layout)
+            piece = matmul(request, a, b, c) if request["op"] == "matmul" else conv(request, a, b, dtype, channels_last)
             found = piece().contiguous().flatten()[torch.tensor(request["positions"], dtype=torch.long, device=DEVICE)].double().tolist()
             figures = time_piece(piece, request["runs"])
         if best is None or figures["median"] < best["ms"]["median"]:

@@ -76,7 +76,12 @@ nlohmann::json ContractionPeer::time_random(nlohmann::json request, const Precis
                                             const Tensor& node, int runs) {
   if (!works()) return {{"left_out", program()}};
   request.update({{"precision", precision.name}, {"positions", nlohmann::json::array()}, {"runs", runs}});
-  for (std::size_t i = 0; i < 2; ++i) request[i == 0 ? "a" : "b"] = {{"shape", node.inputs()[i].shape().sizes()}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Tensor& x = node.inputs()[i];
+    const bool transposed = std::holds_alternative<Permute>(x.node().op);
+    request[i == 0 ? "a" : "b"] = {{"shape", (transposed ? x.inputs()[0] : x).shape().sizes()},
+                                   {"transposed", transposed}};
+  }
   const nlohmann::json answer = process_->ask(request);
   if (answer.contains("error")) return {{"left_out", answer["error"]}};
   return {{"ms", answer.at("ms")}};

@@ -1,14 +1,27 @@
 // Draws layers until one is within the limits.
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "nixie/core/base/random.h"
 
 namespace nixie::benchmark {
 namespace {
+
+std::int64_t size_of_all(const SweepLayer::Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+Shape shape_of(std::int64_t first, std::int64_t second, const SweepLayer::Sizes& others) {
+  std::vector<std::int64_t> sizes{first, second};
+  sizes.insert(sizes.end(), others.begin(), others.end());
+  return Shape(sizes);
+}
 
 class Draws {
  public:
@@ -51,6 +64,8 @@ void draw_groups(Draws& draws, SweepLayer& layer) {
 
 SweepLayer draw(Draws& draws) {
   SweepLayer layer{.batch = draws.log_between(1, 256)};
+  for (SweepLayer::Sizes* sizes : {&layer.image, &layer.window, &layer.stride, &layer.pad, &layer.dilation})
+    sizes->resize(2);
   draw_groups(draws, layer);
   layer.image[0] = draws.log_between(4, 256);
   layer.image[1] = draws.chance(0.6) ? layer.image[0] : draws.log_between(4, 256);
@@ -71,56 +86,55 @@ SweepLayer draw(Draws& draws) {
 }
 
 bool is_within(const SweepLayer& layer, const SweepLimits& limits) {
-  const auto [height, width] = layer.result();
-  return height > 0 && width > 0 && layer.flop() >= limits.least_flop && layer.flop() <= limits.most_flop &&
+  return size_of_all(layer.result()) > 0 && layer.flop() >= limits.least_flop && layer.flop() <= limits.most_flop &&
          layer.elements() <= limits.most_elements;
 }
 
-std::string pair(const std::array<std::int64_t, 2>& sizes) {
-  return sizes[0] == sizes[1] ? fmt::format("{}", sizes[0]) : fmt::format("{}x{}", sizes[0], sizes[1]);
+// One number where all are equal.
+std::string brief(const SweepLayer::Sizes& sizes) {
+  const bool equal = std::ranges::all_of(sizes, [&](std::int64_t size) { return size == sizes[0]; });
+  return equal ? fmt::format("{}", sizes[0]) : fmt::format("{}", fmt::join(sizes, "x"));
 }
 
-std::vector<int> ints(const std::array<std::int64_t, 2>& sizes) {
-  return {static_cast<int>(sizes[0]), static_cast<int>(sizes[1])};
-}
+std::vector<int> ints(const SweepLayer::Sizes& sizes) { return {sizes.begin(), sizes.end()}; }
 
-Tensor nothing(const Shape& shape) { return Tensor::make(Input{.name = "operand"}, {}, shape, Dtype::f32); }
+Tensor nothing(std::int64_t first, std::int64_t second, const SweepLayer::Sizes& others) {
+  return Tensor::make(Input{.name = "operand"}, {}, shape_of(first, second, others), Dtype::f32);
+}
 
 }  // namespace
 
-std::array<std::int64_t, 2> SweepLayer::result() const {
-  std::array<std::int64_t, 2> sizes{};
-  for (std::size_t i = 0; i < 2; ++i) {
+SweepLayer::Sizes SweepLayer::result() const {
+  Sizes sizes;
+  for (std::size_t i = 0; i < image.size(); ++i) {
     const std::int64_t room = image[i] + 2 * pad[i] - dilation[i] * (window[i] - 1) - 1;
-    sizes[i] = room < 0 ? 0 : room / stride[i] + 1;
+    sizes.push_back(room < 0 ? 0 : room / stride[i] + 1);
   }
   return sizes;
 }
 
 double SweepLayer::flop() const {
-  const auto [height, width] = result();
-  return 2.0 * static_cast<double>(batch * out * height * width) *
-         static_cast<double>(channels / groups * window[0] * window[1]);
+  return 2.0 * static_cast<double>(batch * out * size_of_all(result())) *
+         static_cast<double>(channels / groups * size_of_all(window));
 }
 
 double SweepLayer::elements() const {
-  const auto [height, width] = result();
-  return static_cast<double>(batch * channels * image[0] * image[1]) +
-         static_cast<double>(batch * out * height * width) +
-         static_cast<double>(out * (channels / groups) * window[0] * window[1]);
+  return static_cast<double>(batch * channels * size_of_all(image)) +
+         static_cast<double>(batch * out * size_of_all(result())) +
+         static_cast<double>(out * (channels / groups) * size_of_all(window));
 }
 
 std::string SweepLayer::kind() const { return groups == 1 ? "dense" : groups == channels ? "depthwise" : "grouped"; }
 
 std::string SweepLayer::text() const {
-  return fmt::format("{}x{}x{}x{} to {}, window {}x{}, stride {}, pad {}, dilation {}, groups {}", batch, channels,
-                     image[0], image[1], out, window[0], window[1], pair(stride), pair(pad), pair(dilation), groups);
+  return fmt::format("{}x{}x{} to {}, window {}, stride {}, pad {}, dilation {}, groups {}", batch, channels,
+                     fmt::join(image, "x"), out, fmt::join(window, "x"), brief(stride), brief(pad), brief(dilation),
+                     groups);
 }
 
 Tensor SweepLayer::node() const {
-  const auto [height, width] = result();
-  const Shape x{batch, channels, image[0], image[1]}, w{out, channels / groups, window[0], window[1]},
-      y{batch, out, height, width};
+  const Tensor x = nothing(batch, channels, image), w = nothing(out, channels / groups, window),
+               y = nothing(batch, out, result());
   const Conv conv{.role = role,
                   .stride = ints(stride),
                   .pad = ints(pad),
@@ -128,13 +142,13 @@ Tensor SweepLayer::node() const {
                   .groups = static_cast<int>(groups)};
   switch (role) {
     case ConvRole::output:
-      return Tensor::make(conv, {nothing(x), nothing(w)}, y, Dtype::f32);
+      return Tensor::make(conv, {x, w}, y.shape(), Dtype::f32);
     case ConvRole::input_grad:
-      return Tensor::make(conv, {nothing(y), nothing(w)}, x, Dtype::f32);
+      return Tensor::make(conv, {y, w}, x.shape(), Dtype::f32);
     case ConvRole::filter_grad:
       break;
   }
-  return Tensor::make(conv, {nothing(y), nothing(x)}, w, Dtype::f32);
+  return Tensor::make(conv, {y, x}, w.shape(), Dtype::f32);
 }
 
 std::vector<SweepLayer> draw_sweep(int count, std::uint64_t seed, const SweepLimits& limits) {

@@ -1,7 +1,6 @@
-// Random convolution layers for `benchmark sweep`, drawn from a seed.
+// Convolution layers for `benchmark sweep`, drawn from a seed or given (layer_list.h).
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
@@ -9,13 +8,15 @@
 
 namespace nixie::benchmark {
 
+/// A layer over signals, images or volumes, in a role.
 struct SweepLayer {
+  using Sizes = std::vector<std::int64_t>;  ///< one for each spatial axis
   std::int64_t batch = 1, channels = 1, out = 1, groups = 1;
-  std::array<std::int64_t, 2> image{}, window{}, stride{}, pad{}, dilation{};
+  Sizes image = {}, window = {}, stride = {}, pad = {}, dilation = {};
   ConvRole role = ConvRole::output;
 
-  /// The size of the convolution's result.
-  std::array<std::int64_t, 2> result() const;
+  /// The size of the convolution's result; zeros where no window fits.
+  Sizes result() const;
   /// Twice the multiplications.
   double flop() const;
   /// Elements of both operands and of the result.
