@@ -101,10 +101,8 @@ double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   const Tile tile = tiles_of(plan, choice, chip).front();
   if (!choice.leaves) return static_cast<double>(tile.clocks);
   const ForwardLayer layer = forward_layer(problem_of(choice));
-  const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip));
-  const double epilogue = kClocksOfAccumulated * tile.rows() * tile.n;
-  return static_cast<double>(tile.clocks) +
-         static_cast<double>(waves) * (epilogue - static_cast<double>(forward_epilogue_clocks(tile)));
+  const double epilogue = kClocksOfAccumulated * tile.rows() * tile.n * (tile.in_turn ? 2 : 1);
+  return static_cast<double>(forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip));
 }
 
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
@@ -129,6 +127,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_P", layer.p},
                          {"CONV_Q", layer.q},
                          {"CONV_PIXELS", layer.pixels},
+                         {"CONV_IN_TURN", tile.in_turn},
                          {"CONV_RESIDENT", tile.resident},
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},

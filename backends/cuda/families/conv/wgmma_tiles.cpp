@@ -3,6 +3,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
@@ -12,8 +13,11 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr Tile kForwardTiles[] = {{2, 1, 256}, {2, 2, 128}, {3, 1, 128}, {2, 1, 192}, {2, 1, 128}, {2, 2, 96},
-                                  {2, 2, 64},  {2, 1, 96},  {2, 1, 64},  {1, 1, 64},  {2, 1, 48},  {2, 1, 32}};
+constexpr Tile kForwardTiles[] = {{2, 1, 256},       {2, 2, 128},       {3, 1, 128},       {2, 1, 192},
+                                  {2, 1, 128},       {2, 2, 96},        {2, 2, 64},        {2, 1, 96},
+                                  {2, 1, 64},        {1, 1, 64},        {2, 1, 48},        {2, 1, 32},
+                                  {2, 2, 128, true}, {2, 1, 256, true}, {2, 1, 192, true}, {2, 1, 128, true},
+                                  {2, 2, 96, true},  {2, 2, 64, true},  {2, 1, 64, true}};
 constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128},      {2, 1, 160},
                                    {2, 2, 96},  {2, 1, 128}, {2, 1, 96},  {1, 1, 256},      {1, 1, 192},
                                    {2, 1, 64},  {1, 1, 96},  {1, 1, 64},  {2, 2, 128, true}};
@@ -35,6 +39,30 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int 
                                 stage_bytes(tile, rows_b, terms, products) / chip.l2_bytes_per_clock);
 }
 
+// What windows of one pixel take, fitted to 460 times of 54 layers in fp16 on an H200 (median error 5 %): the choice
+// costs 2 % of the best tile's time, 9 % by the clocks of other windows.
+struct Points {
+  static constexpr double kForwardL2 = 75, kGradientL2 = 58;              // bytes a clock of an SM
+  static constexpr double kTile = 370, kStart = 820;                      // clocks of a tile, of a kernel
+  static constexpr double kStored = 0.061, kStoredInTurn = 0.14;          // clocks for each result
+  static constexpr double kPart = 8.0 / 3026, kSplit = 5780, kJoin = 46;  // of the chip, for each number of a part; of
+                                                                          // adding parts; for each part of a tile
+  static constexpr double kForwardClock = 0.951, kGradientClock = 0.935;  // of Chip's
+};
+
+bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
+
+// L2 gives whole lines of 128 bytes: how many hold 64 channels, where a pixel has `channels`.
+double lines_of(std::int64_t channels) {
+  return 2 - static_cast<double>(std::gcd(2 * channels, std::int64_t{128})) / 128;
+}
+
+// Clocks of one stage of `terms`, whose rows take these numbers of lines.
+double point_stage_clocks(const Tile& tile, double rows, int terms, int products, double l2) {
+  const double clocks = tile.sharing() * tile.mma_m * (terms / 16) * std::max(tile.n / 2, 16 + tile.n / 4);
+  return std::max(products * clocks, planes_of(products) * rows * terms * 2 / l2);
+}
+
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
 std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes, const Chip& chip) {
   return std::int64_t{1} * tile.rows() * tile.n * epilogue_bytes / chip.memory_bytes_per_clock();
@@ -48,13 +76,8 @@ bool waits_for_memory(const ConvProblem& conv, const Tile& tile, const Chip& chi
          epilogue_clocks(tile, epilogue_bytes, chip) > stages * stage_clocks(tile, tile.n, 64, conv.products(), chip);
 }
 
-// Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
-std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
-  const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
-  const std::int64_t stage = stage_clocks(tile, tile.n, 64, conv.products(), chip),
-                     epilogue = waits_for_memory(conv, tile, chip, epilogue_bytes)
-                                    ? epilogue_clocks(tile, epilogue_bytes, chip)
-                                    : 0;
+// Stages and epilogues of the busiest block.
+std::int64_t longest_block(const WgradSchedule& schedule, std::int64_t stage, std::int64_t epilogue, bool in_turn) {
   std::int64_t longest = 0;
   for (std::size_t block = 0; block + 1 < schedule.first_items.size(); ++block) {
     std::int64_t products = 0, epilogues = 0;
@@ -62,11 +85,34 @@ std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epil
       products += schedule.items[at(i)].count * stage;
       epilogues += epilogue;
     }
-    const std::int64_t under = tile.in_turn ? std::min(products, epilogues) : 0;
+    const std::int64_t under = in_turn ? std::min(products, epilogues) : 0;
     longest = std::max(longest, products + epilogues - under);
   }
-  const std::int64_t part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
-  return longest + 2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
+  return longest;
+}
+
+// Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
+std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
+  const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
+  const std::int64_t epilogue =
+      waits_for_memory(conv, tile, chip, epilogue_bytes) ? epilogue_clocks(tile, epilogue_bytes, chip) : 0;
+  if (!is_point(conv)) {
+    const std::int64_t stage = stage_clocks(tile, tile.n, 64, conv.products(), chip),
+                       part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
+    return longest_block(schedule, stage, epilogue, tile.in_turn) +
+           2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
+  }
+  const double lines = tile.rows() * lines_of(conv.filters) + tile.n * lines_of(conv.channels),
+               bytes =
+                   planes_of(conv.products()) * 2.0 * conv.images * conv.p * conv.q * (conv.channels + conv.filters),
+               memory = bytes / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) / Points::kGradientClock;
+  const auto stage =
+      static_cast<std::int64_t>(point_stage_clocks(tile, lines, 64, conv.products(), Points::kGradientL2));
+  double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, epilogue, tile.in_turn)));
+  if (!schedule.splits.empty())
+    clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n +
+              Points::kJoin * schedule.slots / static_cast<double>(schedule.splits.size());
+  return static_cast<std::int64_t>(clocks);
 }
 
 int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
@@ -153,7 +199,14 @@ std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile) {
 }
 
 std::int64_t forward_epilogue_clocks(const Tile& tile) {
-  return tile.rows() * tile.n / (tile.consumers == 3 ? 16 : 12);
+  return tile.rows() * tile.n / (tile.consumers == 3 ? 16 : tile.in_turn ? 6 : 12);
+}
+
+// In turn, a block's products wait for each other, and a consumer's products for its own epilogues.
+std::int64_t forward_clocks(const ForwardLayer& layer, const Tile& tile, std::int64_t epilogue, const Chip& chip) {
+  const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip));
+  if (!tile.in_turn) return waves * (tile.products + epilogue);
+  return std::max(waves * tile.products + epilogue, ceil_div(waves, 2) * (tile.products + epilogue));
 }
 
 // Whether a block reads filters twice at least, they leave room for enough images, and blocks that keep to a column
@@ -168,10 +221,10 @@ bool may_reside(const ForwardLayer& layer, Tile tile, std::int64_t room, const C
 
 // The tile with its terms shared out over blocks that would have none, where that is faster: parts go to memory and
 // come back, and the last of a tile waits for the others.
-std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, std::int64_t stage_clocks,
-                          std::int64_t epilogue, const Chip& chip) {
+std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, const Chip& chip) {
   constexpr std::int64_t kMost = 16, kLeastStages = 8, kMeeting = 2000, kLatency = 700;
-  const std::int64_t tiles = layer.tiles(whole),
+  const std::int64_t tiles = layer.tiles(whole), stage = whole.products / layer.stages,
+                     epilogue = forward_epilogue_clocks(whole),
                      part = std::int64_t{4} * whole.rows() * whole.n / chip.l2_bytes_per_clock,
                      chunks =
                          ceil_div(whole.mma_m * whole.n / 2, 16);  // of a thread's sums, loaded of two parts at once
@@ -180,11 +233,37 @@ std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, std::int
   for (int splits = 2; splits <= std::min(kMost, layer.stages / kLeastStages); ++splits) {
     const std::int64_t share = ceil_div(layer.stages, splits), waves = ceil_div(tiles * splits, chip.sms),
                        adding = splits * part + ceil_div(splits, 2) * chunks * kLatency,
-                       clocks = waves * (share * stage_clocks + part) + adding + epilogue + kMeeting;
+                       clocks = waves * (share * stage + part) + adding + epilogue + kMeeting;
     if ((splits - 1) * share < layer.stages && clocks < best.clocks) best.splits = splits, best.clocks = clocks;
   }
   return best.splits > 1 ? std::optional(best) : std::nullopt;
 }
+
+namespace {
+
+// The tile with estimates of its products, and of all of the kernel.
+Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
+  // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
+  const std::int64_t filter_rows = layer.filter_rows(tile);
+  double epilogue = static_cast<double>(forward_epilogue_clocks(tile));
+  if (is_point(conv)) {
+    const double lines = tile.rows() * lines_of(layer.channels) +
+                         (tile.resident ? 0
+                                        : static_cast<double>(filter_rows) *
+                                              lines_of(layer.transposed ? layer.filters : layer.channels));
+    const double stage = point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2);
+    tile.products = static_cast<std::int64_t>(Points::kTile + static_cast<double>(layer.stages) * stage);
+    epilogue = tile.rows() * tile.n * (tile.in_turn ? Points::kStoredInTurn : Points::kStored) *
+               (0.58 + 0.42 * lines_of(layer.filters));
+    tile.clocks = static_cast<std::int64_t>(Points::kStart);
+  } else {
+    tile.products = layer.stages * stage_clocks(tile, filter_rows, layer.stage_terms, conv.products(), chip);
+  }
+  tile.clocks += forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);
+  return tile;
+}
+
+}  // namespace
 
 // The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
 // of two other warpgroups.
@@ -193,18 +272,15 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
   std::vector<Tile> tiles;
   for (Tile tile : kForwardTiles) {
     if (!fits(tile, conv.products()) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
+    if (tile.in_turn && conv.products() > 1) continue;
     const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
     tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
-    const std::int64_t waves = ceil_div(layer.tiles(tile), forward_blocks(layer, tile, chip)),
-                       epilogue = forward_epilogue_clocks(tile);
-    // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
-    const std::int64_t stage = stage_clocks(tile, layer.filter_rows(tile), layer.stage_terms, conv.products(), chip);
-    tile.clocks = waves * (layer.stages * stage + epilogue);
     tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
                             layer.stage_terms, conv.products());
+    tile = estimated(tile, conv, layer, chip);
     tiles.push_back(tile);
-    if (!may_split || conv.products() > 1) continue;
-    if (const auto parts = split(tile, layer, stage, epilogue, chip)) tiles.push_back(*parts);
+    if (!may_split || conv.products() > 1 || tile.in_turn) continue;
+    if (const auto parts = split(tile, layer, chip)) tiles.push_back(*parts);
   }
   return sorted(std::move(tiles));
 }
@@ -233,12 +309,21 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
 Work forward_work(double clocks) { return {.clocks = 1.273 * clocks, .launches = 1.2}; }
 Work gradient_work(double clocks) { return {.clocks = 1.474 * clocks, .launches = 2.4}; }
 
+Work tile_work(const ConvProblem& conv, const Tile& tile) {
+  const auto clocks = static_cast<double>(tile.clocks);
+  const bool gradient = conv.role == ConvRole::filter_grad;
+  if (!is_point(conv)) return gradient ? gradient_work(clocks) : forward_work(clocks);
+  if (gradient) return {.clocks = Points::kGradientClock * clocks, .launches = 0.1};
+  return {.clocks = Points::kForwardClock * clocks, .launches = 1.2};
+}
+
 Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
-  if (conv.role != ConvRole::filter_grad)
-    return forward_work(static_cast<double>(forward_tiles(conv, chip).front().clocks));
-  auto clocks = static_cast<double>(gradient_tiles(conv, chip).front().clocks);
-  if (const auto patch = gradient_patch(conv, chip)) clocks = std::min(clocks, patch->clocks);
-  return gradient_work(clocks);
+  if (conv.role != ConvRole::filter_grad) return tile_work(conv, forward_tiles(conv, chip).front());
+  const Work work = tile_work(conv, gradient_tiles(conv, chip).front());
+  const auto patch = gradient_patch(conv, chip);
+  if (!patch) return work;
+  const Work of_patch = gradient_work(patch->clocks);
+  return chip.seconds(of_patch) < chip.seconds(work) ? of_patch : work;
 }
 
 double tensor_core_share(const ConvProblem& conv, const Chip& chip) {

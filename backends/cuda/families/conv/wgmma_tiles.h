@@ -12,13 +12,14 @@ namespace nixie::cuda {
 
 /// The part of the result that a block computes at a time, and how.
 struct Tile {
-  int consumers = 0;        ///< warpgroups that multiply
-  int mma_m = 0, n = 0;     ///< each multiplies mma_m times 64 rows by n columns
-  bool in_turn = false;     ///< each has its own tiles: one's epilogue overlaps with another's products
-  bool resident = false;    ///< conv_fprop: blocks stay in a column of tiles and keep its filters in shared memory
-  int splits = 1;           ///< conv_fprop: blocks that share the terms of a tile
-  int stages = 0;           ///< in shared memory at a time
-  std::int64_t clocks = 0;  ///< of the whole kernel, estimated
+  int consumers = 0;          ///< warpgroups that multiply
+  int mma_m = 0, n = 0;       ///< each multiplies mma_m times 64 rows by n columns
+  bool in_turn = false;       ///< each has its own tiles: one's epilogue overlaps with another's products
+  bool resident = false;      ///< conv_fprop: blocks stay in a column of tiles and keep its filters in shared memory
+  int splits = 1;             ///< conv_fprop: blocks that share the terms of a tile
+  int stages = 0;             ///< in shared memory at a time
+  std::int64_t products = 0;  ///< conv_fprop: clocks of one tile's products, estimated
+  std::int64_t clocks = 0;    ///< of the whole kernel, estimated
   int sharing() const { return in_turn ? 1 : consumers; }  ///< consumers that share a tile
   int rows() const { return 64 * sharing() * mma_m; }
   /// Rows by columns: "256x128", "64x64 by 3". No two tiles of a kernel share a name.
@@ -43,8 +44,9 @@ struct ForwardLayer {
   std::int64_t tiles(const Tile& tile) const { return ((pixels - 1) / tile.rows() + 1) * columns(tile); }
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
-/// The clocks that storing a tile's results takes.
+/// The clocks that storing a tile's results takes its consumers, and those of the busiest block with such an epilogue.
 std::int64_t forward_epilogue_clocks(const Tile& tile);
+std::int64_t forward_clocks(const ForwardLayer& layer, const Tile& tile, std::int64_t epilogue, const Chip& chip);
 /// The number of blocks that compute a layer, and the bytes of filters that each keeps in shared memory.
 std::int64_t forward_blocks(const ForwardLayer& layer, const Tile& tile, const Chip& chip);
 std::int64_t resident_bytes(const ForwardLayer& layer, const Tile& tile);
@@ -69,7 +71,9 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
 /// The work of conv_fprop_sm90 or conv_wgrad_sm90.
 Work tensor_core_work(const ConvProblem& conv, const Chip& chip);
-/// The work of a forward pass or a filter gradient whose tiles or patches are estimated at so many clocks.
+/// The work of a tile's kernel; and that of a forward pass or a filter gradient by patches that are estimated at so
+/// many clocks.
+Work tile_work(const ConvProblem& conv, const Tile& tile);
 Work forward_work(double clocks);
 Work gradient_work(double clocks);
 /// The part of the chip's SMs that it runs on.

@@ -6,7 +6,9 @@
 //          terms: the number of slices that leaves the fewest zeros in the last stage.
 // Roles    persistent blocks; one producer thread fills a ring of CONV_STAGES stages by TMA (im2col for x: padding,
 //          image borders and the last partial tile read zero); CONV_CONSUMERS warpgroups multiply, each 64 * CONV_MMA_M
-//          rows, and each runs the epilogue of its own, which overlaps with another's products.
+//          rows, and each runs the epilogue of its own, which overlaps with another's products. With CONV_IN_TURN = 1
+//          consumers do not share tiles but take them in turn, so that one's epilogue overlaps with the other's
+//          products: for short sums.
 // Split    if there are few tiles with many terms, CONV_SPLITS blocks share each tile (split_sums.cuh).
 // Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block stays in one
 //          column and loads them once. Otherwise every tile loads them again, and if they are small all blocks read the
@@ -37,9 +39,10 @@
 //   CONV_P CONV_Q CONV_PIXELS       output height and width; images * P * Q
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
 //   CONV_SLICE                      channels of one box: 64, or 32 or 16 if C is not a multiple of 64
-//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M; sums per thread = MMA_M * TILE_N / 2, at most
+//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M, in turn 64 * MMA_M; sums per thread = MMA_M * TILE_N / 2, at most
 //                                   128 with one or two consumers, 64 with three
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192 or 256; not a multiple of 64 only if K <= TILE_N
+//   CONV_IN_TURN                    0 or 1; 1: two consumers, PRODUCTS and SPLITS are 1
 //   CONV_STAGES                     ring depth
 //   CONV_RESIDENT                   0 or 1; 1: PRODUCTS is 1, and the grid is a multiple of the tiles across K
 //   CONV_SPLITS                     blocks that share the terms of a tile; if several, Body holds u32* arrived, a
@@ -73,7 +76,8 @@ constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R 
 constexpr int kBlocks = (kSlices * kSlice + 63) / 64;  // stages per tile
 constexpr int kSlicesPerStage = (kSlices + kBlocks - 1) / kBlocks, kRowBytes = kSlicesPerStage * kSliceBytes;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
-constexpr int kTileM = 64 * kConsumers * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
+constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTurns = kConsumers / kSharing;
+constexpr int kTileM = 64 * kSharing * kMmaM, kTilesN = (CONV_K + kTileN - 1) / kTileN;
 constexpr int kTilesAcross = CONV_GROUPS * kTilesN;
 constexpr int kRowsB = CONV_TRANSPOSED_W ? (kTileN + 63) / 64 * 64 : kTileN;
 constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
@@ -97,6 +101,18 @@ struct Item {
 };
 constexpr int kItems = kTiles * CONV_SPLITS;
 static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
+static_assert(!CONV_IN_TURN || (kConsumers == 2 && CONV_SPLITS == 1 && CONV_PRODUCTS == 1));
+
+// Consumers that take tiles in turn: the products of a tile may begin once those of the block's previous tile have.
+struct Turn {
+  int number, last;  // of the block's tiles
+  NIXIE_DEVICE void wait() const {
+    if (kTurns > 1 && number > 0) asm volatile("bar.sync %0, 256;" ::"r"(1 + number % 2) : "memory");
+  }
+  NIXIE_DEVICE void pass() const {
+    if (kTurns > 1 && number < last) asm volatile("bar.arrive %0, 256;" ::"r"(2 - number % 2) : "memory");
+  }
+};
 
 // A tile's column: its group, and the first of its filters there.
 struct Column {
@@ -205,8 +221,9 @@ struct Multiplier {
   Barriers bars;
   int group;
 
-  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring, const Item& item) const {
+  NIXIE_DEVICE void operator()(Sums& sum, Ring<kStages>& ring, const Item& item, const Turn& turn) const {
     const bool leader = threadIdx.x % 128 == 0;
+    turn.wait();
     for (int block = item.begin; block < item.end; block++, ring.next()) {
       const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
                 b = shared + (CONV_RESIDENT ? kRingBytes + block * kBytesB : ring.stage * kStageBytes + kBytesA);
@@ -218,6 +235,7 @@ struct Multiplier {
       wgmma_wait<1>();  // the previous stage has been read: release it
       if (block > item.begin && leader) barrier_arrive(bars.empty_at(ring.previous()));
     }
+    turn.pass();
     wgmma_wait<0>();
     if (leader) barrier_arrive(bars.empty_at(ring.previous()));
     pin_all(sum);
@@ -256,13 +274,15 @@ struct Multiplier {
   }
 };
 
-NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier) {
+NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier, int turn) {
   Sums sum;
   Ring<kStages> ring;
   Epilogue::Parts parts;
   if (CONV_RESIDENT) barrier_wait(multiplier.bars.filters, 0);
-  for (int i = blockIdx.x; i < kItems; i += gridDim.x) {
-    const Item item(i);
+  const int last = (kItems - 1 - blockIdx.x) / gridDim.x;
+  if (turn > 0) ring.skip(kBlocks);
+  for (int number = turn; number <= last; number += kTurns) {
+    const Item item(blockIdx.x + number * gridDim.x);
     const int tile = item.tile, pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
 #ifdef CONV_PARTS
     epilogue.begin(pixel, Column(tile), parts);
@@ -270,7 +290,8 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
     if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
-      multiplier(sum, ring, item);
+      multiplier(sum, ring, item, Turn{number, last});
+    if (kTurns > 1) ring.skip(kBlocks);  // of the other's tile
 #if CONV_SPLITS > 1
     __shared__ u32 is_last[kConsumers];
     const int part_of = tile * kConsumers + multiplier.group;
@@ -301,7 +322,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; i++) {
       barrier_init(bars.full_at(i), 1);
-      barrier_init(bars.empty_at(i), kConsumers);
+      barrier_init(bars.empty_at(i), kSharing);
     }
     if (CONV_RESIDENT) barrier_init(bars.filters, 1);
     barrier_init_done();
@@ -319,7 +340,8 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     if (threadIdx.x == 0) produce(maps, shared, bars);
   } else {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
-    const int warp = threadIdx.x / 32 - 4;
-    consume({body, shared + kRingBytes + kResidentBytes + warp * 4096}, {shared, bars, role - 1});
+    const int warp = threadIdx.x / 32 - 4, consumer = role - 1;
+    consume({body, shared + kRingBytes + kResidentBytes + warp * 4096}, {shared, bars, kTurns > 1 ? 0 : consumer},
+            kTurns > 1 ? consumer : 0);
   }
 }

@@ -66,8 +66,7 @@ Work product_work(const Form& form, const ConvProblem& conv, bool patches, const
     return work;
   }
   const Tile tile = (sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front();
-  const auto clocks = static_cast<double>(tile.clocks);
-  Work work = sum.gradient ? gradient_work(clocks) : forward_work(clocks);
+  Work work = tile_work(conv, tile);
   work.l2_bytes = bytes_of_lines(form, conv, tile);
   const auto take_if_faster = [&](const Work& other) {
     if (chip.seconds(other) < chip.seconds(work)) work = other;
