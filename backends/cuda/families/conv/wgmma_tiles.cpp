@@ -39,15 +39,16 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int 
                                 stage_bytes(tile, rows_b, terms, products) / chip.l2_bytes_per_clock);
 }
 
-// What windows of one pixel take, fitted to 460 times of 54 layers in fp16 on an H200 (median error 5 %): the choice
-// costs 2 % of the best tile's time, 9 % by the clocks of other windows.
+// What windows of one pixel take, fitted to 690 times of 160 layers in fp16 on an H200 (median error 6 %): the choice
+// costs 1.6 % of the best tile's time, 9 % by the clocks of other windows.
 struct Points {
-  static constexpr double kForwardL2 = 75, kGradientL2 = 58;              // bytes a clock of an SM
-  static constexpr double kTile = 370, kStart = 820;                      // clocks of a tile, of a kernel
-  static constexpr double kStored = 0.061, kStoredInTurn = 0.14;          // clocks for each result
-  static constexpr double kPart = 8.0 / 3026, kSplit = 5780, kJoin = 46;  // of the chip, for each number of a part; of
+  static constexpr double kForwardL2 = 69, kGradientL2 = 58;              // bytes a clock of an SM
+  static constexpr double kStage = 271, kGradientStage = 324;             // least clocks of a stage of one consumer
+  static constexpr double kTile = 100, kStart = 590;                      // clocks of a tile, of a kernel
+  static constexpr double kStored = 0.075, kStoredInTurn = 0.134;         // clocks for each result
+  static constexpr double kPart = 8.0 / 2635, kSplit = 3750, kJoin = 38;  // of the chip, for each number of a part; of
                                                                           // adding parts; for each part of a tile
-  static constexpr double kForwardClock = 0.951, kGradientClock = 0.935;  // of Chip's
+  static constexpr double kForwardClock = 0.892, kGradientClock = 0.908;  // of Chip's
 };
 
 bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
@@ -58,9 +59,9 @@ double lines_of(std::int64_t channels) {
 }
 
 // Clocks of one stage of `terms`, whose rows take these numbers of lines.
-double point_stage_clocks(const Tile& tile, double rows, int terms, int products, double l2) {
+double point_stage_clocks(const Tile& tile, double rows, int terms, int products, double l2, double least) {
   const double clocks = tile.sharing() * tile.mma_m * (terms / 16) * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max(products * clocks, planes_of(products) * rows * terms * 2 / l2);
+  return std::max({products * clocks, planes_of(products) * rows * terms * 2 / l2, tile.sharing() == 1 ? least : 0});
 }
 
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
@@ -106,8 +107,8 @@ std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epil
                bytes =
                    planes_of(conv.products()) * 2.0 * conv.images * conv.p * conv.q * (conv.channels + conv.filters),
                memory = bytes / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) / Points::kGradientClock;
-  const auto stage =
-      static_cast<std::int64_t>(point_stage_clocks(tile, lines, 64, conv.products(), Points::kGradientL2));
+  const auto stage = static_cast<std::int64_t>(
+      point_stage_clocks(tile, lines, 64, conv.products(), Points::kGradientL2, Points::kGradientStage));
   double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, epilogue, tile.in_turn)));
   if (!schedule.splits.empty())
     clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n +
@@ -122,6 +123,20 @@ int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int term
 // The largest slice that divides the channels; 64 where none does.
 int exact_slice(std::int64_t channels) {
   return channels % 64 == 0 || channels % 16 != 0 ? 64 : channels % 32 ? 16 : 32;
+}
+
+// A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
+// by lines; wider ones multiply zeros instead, by tiles of at most 128 filters mostly. `exact` unless another gains.
+int fewest_lines(std::int64_t channels, std::int64_t filters, int exact) {
+  constexpr double kClocksOfLine = 2.6, kLeastGain = 0.8;
+  const auto clocks = [&](int slice) {
+    const double products = slice / 16 * static_cast<double>(std::min<std::int64_t>(filters, 128)) / 128;
+    return static_cast<double>(ceil_div(channels, slice)) * std::max(products, kClocksOfLine);
+  };
+  int best = exact;
+  for (const int slice : {32, 64})
+    if (clocks(slice) < kLeastGain * clocks(best)) best = slice;
+  return best;
 }
 
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
@@ -144,26 +159,18 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
   return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
-// Half of the last slice is empty where none divides the channels.
+// A part of the last slice is empty where none divides the channels. Packed rows have slices that divide them.
 int gradient_slice(const ConvProblem& conv) {
-  const int channels = conv.channels / conv.groups;
-  return channels % 16 == 0 ? exact_slice(channels) : 16;
+  const int channels = conv.channels / conv.groups, exact = channels % 16 == 0 ? exact_slice(channels) : 16;
+  return conv.row_channels > 0 ? exact : fewest_lines(channels, conv.filters / conv.groups, exact);
 }
 
 std::int64_t gradient_columns(const ConvProblem& conv) {
   return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
 }
 
-// A pixel's slice is a line of L2 whether it has 64 channels or 16, so that slices that divide the channels are bound
-// by lines; whole slices multiply zeros instead, by tiles of at most 128 filters mostly.
 int slice_of(std::int64_t channels, std::int64_t filters) {
-  constexpr double kClocksOfLine = 2.6, kLeastGain = 0.8;
-  const int exact = exact_slice(channels);
-  const auto clocks = [&](int slice) {
-    const double products = slice / 16 * static_cast<double>(std::min<std::int64_t>(filters, 128)) / 128;
-    return static_cast<double>(ceil_div(channels, slice)) * std::max(products, kClocksOfLine);
-  };
-  return clocks(64) < kLeastGain * clocks(exact) ? 64 : exact;
+  return fewest_lines(channels, filters, exact_slice(channels));
 }
 
 int planes_of(int products) { return products == 3 ? 2 : 1; }
@@ -251,10 +258,11 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
                          (tile.resident ? 0
                                         : static_cast<double>(filter_rows) *
                                               lines_of(layer.transposed ? layer.filters : layer.channels));
-    const double stage = point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2);
+    const double stage =
+        point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2, Points::kStage);
     tile.products = static_cast<std::int64_t>(Points::kTile + static_cast<double>(layer.stages) * stage);
     epilogue = tile.rows() * tile.n * (tile.in_turn ? Points::kStoredInTurn : Points::kStored) *
-               (0.58 + 0.42 * lines_of(layer.filters));
+               (0.26 + 0.74 * lines_of(layer.filters));
     tile.clocks = static_cast<std::int64_t>(Points::kStart);
   } else {
     tile.products = layer.stages * stage_clocks(tile, filter_rows, layer.stage_terms, conv.products(), chip);
@@ -313,8 +321,8 @@ Work tile_work(const ConvProblem& conv, const Tile& tile) {
   const auto clocks = static_cast<double>(tile.clocks);
   const bool gradient = conv.role == ConvRole::filter_grad;
   if (!is_point(conv)) return gradient ? gradient_work(clocks) : forward_work(clocks);
-  if (gradient) return {.clocks = Points::kGradientClock * clocks, .launches = 0.1};
-  return {.clocks = Points::kForwardClock * clocks, .launches = 1.2};
+  if (gradient) return {.clocks = Points::kGradientClock * clocks, .launches = 0.6};
+  return {.clocks = Points::kForwardClock * clocks, .launches = 1.3};
 }
 
 Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
