@@ -2,6 +2,7 @@
 // docs/exchange.md run in order.
 #include <gmock/gmock.h>
 
+#include <set>
 #include <sstream>
 
 #include "nixie/tests/apps/support.h"
@@ -62,6 +63,18 @@ TEST(Docs, CppBlocksStandInTheExamples) {
     EXPECT_NE(examples.find(plain(block.text)), std::string::npos) << "in no example:\n" << block.text;
   }
   EXPECT_GE(seen, 7);
+}
+
+TEST(Docs, TheReferenceHasEachTableOnce) {
+  std::istringstream page(text_of(kSource / "docs/configuration.md"));
+  std::set<std::string> tables;
+  std::string name, table;
+  for (std::string line; std::getline(page, line); table += line + "\n")
+    if (line.starts_with("##")) {
+      if (name.starts_with("### ")) EXPECT_TRUE(tables.insert(table).second) << name << " repeats a table";
+      if (line.starts_with("## ")) tables.clear();
+      name = line, table.clear(), line.clear();
+    }
 }
 
 /// Returns the text between the first two backticks of each row's second cell.

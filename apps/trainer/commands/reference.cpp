@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nixie/configs/parse/config.h"
 
 namespace nixie {
@@ -101,17 +103,27 @@ std::string table() {
 }
 
 template <class T>
-std::string section() {
+std::string keys_of() {
   if constexpr (Options<T>)
-    return fmt::format("\n### {}\n{}", T::name, table<T>());
+    return table<T>();
   else
-    return fmt::format("\n### {}\nA list of layers.\n", T::name);
+    return "A list of layers.\n";
 }
 
+/// Kinds that have the same keys share a heading and a table.
 template <class List>
 std::string sections(const char* title) {
+  std::vector<std::pair<std::string, std::string>> parts;  // names, keys
+  List::for_each([&]<class T>() {
+    const std::string keys = keys_of<T>();
+    const auto same = std::ranges::find(parts, keys, &std::pair<std::string, std::string>::second);
+    if (same == parts.end())
+      parts.emplace_back(T::name, keys);
+    else
+      same->first += fmt::format(", {}", T::name);
+  });
   std::string text = fmt::format("\n## {}\n", title);
-  List::for_each([&]<class T>() { text += section<T>(); });
+  for (const auto& [names, keys] : parts) text += fmt::format("\n### {}\n{}", names, keys);
   return text;
 }
 
