@@ -245,16 +245,16 @@ namespace {
 /// ``; the command is `trainer train` `` for `fit`, `; write trainer --resume runs/a` for `resume` before `runs/a`,
 /// `; there is no server; ...` for `serve`; "" for a word that is no command anywhere.
 std::string other_command(const std::string& word, const std::string& next, bool may_be_absent) {
-  OtherWord meant{.word = word, .here = word, .text = {}};
+  OtherWord meant{.word = word, .known_word = word, .text = {}};
   const auto names = command_names();
   const auto row = std::ranges::find(other_commands(), word, &OtherWord::word);
   if (row != other_commands().end())
     meant = *row;
   else if (std::ranges::find(names, word) == names.end())
     return {};
-  if (meant.here == "*") return may_be_absent ? "; " + meant.text : "";
-  return meant.here.starts_with("--") ? fmt::format("; write trainer {} {}", meant.here, shell_word(next))
-                                      : fmt::format("; the command is `trainer {}`", meant.here);
+  if (meant.known_word == "*") return may_be_absent ? "; " + meant.text : "";
+  return meant.known_word.starts_with("--") ? fmt::format("; write trainer {} {}", meant.known_word, shell_word(next))
+                                            : fmt::format("; the command is `trainer {}`", meant.known_word);
 }
 
 }  // namespace

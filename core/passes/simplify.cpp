@@ -187,8 +187,8 @@ class Simplifier {
     return product;
   }
 
-  // sum(x * c) is c * sum(x) where c repeats along the summed axes. Of batch normalisation's gradients two sums are
-  // left: the others are those two with factors of a channel.
+  // sum(x * c) is c * sum(x) where c repeats along the summed axes. Batch normalisation's gradients have two sums
+  // then: the others are those two with factors of a channel.
   Tensor factored(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype) {
     if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
     const Product product = factors_of(x, reduce, shape);

@@ -183,7 +183,7 @@ backend: cpu
 )";
   std::ofstream(folder / "rows.csv") << "a,b,c\n0,1,4\n0,5,1\n";
   const std::string here = "cd '" + folder.path().string() + "'; ",
-                    told = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
+                    message = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
                     first = "is not finite; the first to be so is the output of 1 (embedding)";
   ASSERT_EQ(run_program("trainer --config net.yaml --run run", here).code, 0);
   const struct {
@@ -202,7 +202,7 @@ backend: cpu
     const Ran ran = run_program("trainer " + arguments, here);
     EXPECT_EQ(ran.code, 7) << arguments << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(begin)) << arguments;
-    EXPECT_THAT(ran.output, testing::EndsWith(told)) << arguments;
+    EXPECT_THAT(ran.output, testing::EndsWith(message)) << arguments;
   }
 }
 

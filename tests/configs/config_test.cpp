@@ -143,7 +143,7 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {kSmall + "metrics: accuracy", "metrics is \"accuracy\", expected a list, such as [accuracy]"},
       {"model: mlp\nepochs: 1\ndata: {holdout: 0.2}",
        "; holdout is a key of image_folder, arrays: write data.image_folder.holdout"},
-      {kSmall + "optimizer: {adam: {rate: 0.1}}", "; the learning rate stands under schedule"},
+      {kSmall + "optimizer: {adam: {rate: 0.1}}", "; the learning rate is under schedule"},
       {kSmall + "holdout: 0.2",
        "; holdout is a key of data.image_folder, data.arrays: write data.image_folder.holdout"},
       {kSmall + "momentum: 0.5",

@@ -5,7 +5,7 @@
 
 namespace nixie {
 
-/// docs/configuration.md.
+/// The text of docs/configuration.md.
 std::string reference_text();
 
 }  // namespace nixie

@@ -9,11 +9,11 @@ namespace nixie::cuda {
 
 /// The work of finding the scale of an f32 operand of so many elements and of filling its planes.
 Work planes_work(double elements, int planes);
-/// Of the kernel that computes f32 operands without splitting them: conv_ffma or the portable product, whichever the
-/// families choose.
+/// Estimates the kernel that computes f32 operands without splitting them: conv_ffma or the portable product, whichever
+/// the families choose.
 Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip);
-/// Of the tensor-core kernel for `split`, with the planes of both operands. Heads that read the same operand share its
-/// planes, and so their time.
+/// Estimates the tensor-core kernel for `split`, with the planes of both operands. Heads that read the same operand
+/// share its planes, and so their time.
 Estimate split_estimate(const Plan& plan, const Kernel& kernel, const ConvProblem& split, const Chip& chip);
 
 }  // namespace nixie::cuda

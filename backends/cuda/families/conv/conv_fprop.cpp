@@ -17,7 +17,7 @@ namespace {
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
 // three, which have no room for what the epilogue loads; and with the loads that are on their way.
 constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
-// Of f32, beside the sums of three products in tiles of more than 64 columns.
+// Loads of f32 by channel, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
 constexpr int kFew = 32;       // filters, of which other forms make more (rewrite/unfold)
@@ -43,8 +43,8 @@ std::string limits_of_product(const ConvProblem& conv) {
   return conv.filters % 8 != 0 ? fmt::format("{} columns", conv.filters) : limits(conv);
 }
 
-// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are eights that are no neighbours in
-// memory.
+// Whether neighbouring channels of results are stored in pieces
+// of 16 bytes, or are eights that are no neighbours in memory.
 bool stores_pieces(const Kernel& kernel) {
   if (std::holds_alternative<Matmul>(kernel.head->op)) return true;
   if (kernel.domain[1] % 8 != 0) return false;

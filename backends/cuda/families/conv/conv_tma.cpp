@@ -9,7 +9,7 @@ namespace nixie::cuda {
 
 namespace {
 
-// Of the positions of a window's first tap along an axis: from `lower` to `upper` past the last pixel.
+// The range of a window's first tap along an axis: from `lower` to `upper` past the last pixel.
 struct Corners {
   int lower = 0, upper = 0;
 };

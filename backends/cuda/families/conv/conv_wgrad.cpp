@@ -17,7 +17,7 @@
 namespace nixie::cuda {
 namespace {
 
-// Of memory that the epilogue reads and writes for each element.
+// Bytes of memory that the epilogue reads and writes for each element.
 int epilogue_bytes(const Plan& plan, const Kernel& kernel) {
   const auto is_dense = [&](const Access& access) {
     for (int axis = 0; axis < kernel.domain.rank(); ++axis)
