@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "nixie/apps/trainer/commands/completion.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -32,9 +32,7 @@ TEST(Doctor, SaysWhatARunWouldUse) {
 
 TEST(Doctor, AFolderThatCannotBeWrittenIsAProblem) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere but in /proc";
-  const Ran ran = run_program("trainer doctor", "cd /; ");
-  EXPECT_EQ(ran.code, 3) << ran.output;
-  EXPECT_THAT(ran.output, ContainsRegex("MEND +runs +/ cannot be written"));
+  expect_ran(run_program("trainer doctor", "cd /; "), 3, ContainsRegex("MEND +runs +/ cannot be written"));
 }
 
 // No relative path leads anywhere then; what needs none works.
