@@ -114,7 +114,7 @@ TEST(Config, ProblemsNameThePlaceAndTheRemedy) {
       {"modle: mlp\ndata: glyphs\nepochs: 1", "net.yaml:1:1: unknown key \"modle\"; did you mean \"model\"?"},
       {"zzz: mlp\ndata: glyphs\nepochs: 1", "unknown key \"zzz\", expected one of model, init_from, "},
       {kSmall + "lr: 1",
-       "unknown key \"lr\"; in this configuration it is schedule.constant.rate; the learning rate stands under"},
+       "unknown key \"lr\"; in this configuration it is schedule.constant.rate; the learning rate is under"},
       {kSmall + "schedule: {cosine: {rate: 0.1}}\nlearning_rate: 1",
        "unknown key \"learning_rate\"; in this configuration it is schedule.cosine.rate; "},
       {"model: mlp\ndata: {mnist: {batch: 3}}\nepochs: 1\nbatch_size: 1",
