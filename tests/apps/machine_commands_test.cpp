@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/completion.h"
 #include "nixie/tests/apps/expect_ran.h"
 
@@ -169,7 +170,7 @@ TEST(Completion, OffersCommandsOptionsKeysAndValues) {
   for (const auto& [typed, offered] : kRows) {
     lines.push_back({kTrainer});
     lines.back().insert(lines.back().end(), typed.begin(), typed.end());
-    all.push_back(completions(fmt::format("{}", fmt::join(lines.back(), "\x1f"))));
+    all.push_back(completions(fmt::format("{}", fmt::join(lines.back(), "\x1f")), command_names(), for_each_command));
     EXPECT_THAT(all.back(), offered) << testing::PrintToString(typed);
   }
   for (const Shell& shell : kShells) {

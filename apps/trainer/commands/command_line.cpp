@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
 #include "nixie/apps/trainer/commands/compare_command.h"
 #include "nixie/apps/trainer/commands/completion.h"
@@ -252,7 +251,7 @@ Run add_completion(CLI::App& app, CompletionRequest& request) {
   app.add_option("LINE", request.line, "words that are joined by ASCII's unit separator, 31");
   return [&] {
     if (request.shell != "words") return tell("{}", completion_script(request.shell)), 0;
-    for (const std::string& word : completions(request.line)) tell("{}\n", word);
+    for (const std::string& word : completions(request.line, command_names(), for_each_command)) tell("{}\n", word);
     return 0;
   };
 }

@@ -8,6 +8,7 @@
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -31,6 +32,14 @@ double flops_of(const ConvProblem& conv) {
 }
 
 }  // namespace
+
+Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
+  if (conv.role != ConvRole::filter_grad)
+    return forward_work(static_cast<double>(forward_tiles(conv, chip).front().clocks));
+  auto clocks = static_cast<double>(gradient_tiles(conv, chip).front().clocks);
+  if (const auto patch = gradient_patch(conv, chip)) clocks = std::min(clocks, patch->clocks);
+  return gradient_work(clocks);
+}
 
 // Two launches, which run beside those of the other operand.
 Work planes_work(double elements, int planes) { return {.bytes = elements * (8 + 2 * planes), .launches = 1.6}; }

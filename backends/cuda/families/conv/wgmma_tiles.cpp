@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -232,14 +231,6 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
 // gradient adds its parts in another launch.
 Work forward_work(double clocks) { return {.clocks = 1.273 * clocks, .launches = 1.2}; }
 Work gradient_work(double clocks) { return {.clocks = 1.474 * clocks, .launches = 2.4}; }
-
-Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
-  if (conv.role != ConvRole::filter_grad)
-    return forward_work(static_cast<double>(forward_tiles(conv, chip).front().clocks));
-  auto clocks = static_cast<double>(gradient_tiles(conv, chip).front().clocks);
-  if (const auto patch = gradient_patch(conv, chip)) clocks = std::min(clocks, patch->clocks);
-  return gradient_work(clocks);
-}
 
 double tensor_core_share(const ConvProblem& conv, const Chip& chip) {
   if (conv.role == ConvRole::filter_grad) return 1;  // the schedule shares a tile's pixels out

@@ -66,8 +66,6 @@ int planes_of(int products);
 /// order. `epilogue_bytes`: bytes that the epilogue reads and writes for each element of the gradient.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split = true);
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
-/// The work of conv_fprop_sm90 or conv_wgrad_sm90.
-Work tensor_core_work(const ConvProblem& conv, const Chip& chip);
 /// The work of a forward pass or a filter gradient whose tiles or patches are estimated at so many clocks.
 Work forward_work(double clocks);
 Work gradient_work(double clocks);

@@ -8,8 +8,8 @@
 
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 #include "nixie/backends/cuda/families/conv/conv_ffma.h"
-#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/core/base/integer_math.h"
