@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/arrays.h"
 
 namespace nixie {
@@ -93,11 +93,9 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
 
 // A configuration with every default, as a run's, has more places that a message could name.
 TEST_F(Messages, NameOnePlace) {
-  const Ran ran = run_program("trainer --dry-run --config " +
-                              write("net.yaml", "model: {mlp: {classes: 2}}\nmixing: {mixup: 0}\n" + kEnd));
-  EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.output, HasSubstr("net.yaml:1:8: the model has 2 outputs"));
-  EXPECT_THAT(ran.output, Not(HasSubstr("net.yaml:2")));
+  expect_ran(run_program("trainer --dry-run --config " +
+                         write("net.yaml", "model: {mlp: {classes: 2}}\nmixing: {mixup: 0}\n" + kEnd)),
+             2, "net.yaml:1:8: the model has 2 outputs", Not(HasSubstr("net.yaml:2")));
 }
 
 // A name that cannot be saved is an error before the run, not at its first checkpoint.
@@ -106,10 +104,9 @@ TEST_F(Messages, TooLongAClassIsToldBeforeTheRun) {
   for (int i = 0; i < 12; ++i) rows += "1,2," + (i % 2 ? "cat" : std::string(1'100'000, 'x')) + "\n";
   const std::string table = write("long.csv", rows);
   const std::string config = write("net.yaml", "model: [flatten, {linear: {out: 2}}]\n" + kEnd);
-  const Ran ran = run_program("trainer --dry-run --config " + config + " --data " + table +
-                              " --set data.arrays.batch=2 --set data.arrays.holdout=0.5");
-  EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.output, HasSubstr("class name has 1100000 bytes, expected at most 1048576"));
+  expect_ran(run_program("trainer --dry-run --config " + config + " --data " + table +
+                         " --set data.arrays.batch=2 --set data.arrays.holdout=0.5"),
+             2, "class name has 1100000 bytes, expected at most 1048576");
 }
 
 // Pixels of no class have one rule, whatever holds the masks.
