@@ -83,7 +83,7 @@ double largest_of(const std::vector<double>& values) {
   return largest;
 }
 
-// Of a sum's terms in another order, relative to the largest values of the result, or of those terms.
+// The tolerance of a sum in another order, relative to the largest values of the result, or of its terms.
 double tolerance(Dtype dtype, const Piece& piece) {
   switch (dtype) {
     case Dtype::f64:
@@ -100,7 +100,7 @@ double tolerance(Dtype dtype, const Piece& piece) {
   }
 }
 
-// Where a place in a slot's dense memory lies in its shape.
+// The indices, in a slot's shape, of a place in its dense memory.
 Shape position(const Slot& slot, std::size_t place) {
   std::vector<std::int64_t> indices;
   for (int axis = 0; axis < slot.shape.rank(); ++axis)

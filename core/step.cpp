@@ -17,6 +17,7 @@
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/short_products.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/core/state/variable_memory.h"
 
 namespace nixie {

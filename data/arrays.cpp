@@ -293,15 +293,15 @@ std::vector<std::string> notes_of_others(const fs::path& path, const HalfSources
   else if (fs::is_directory(path))
     note_left_out(
         path, arrays, [](const fs::path& each) { return !is_npy_name(each); }, notes);
-  std::set<std::string> told;  // places of arrays that are read or noted
+  std::set<std::string> noted;  // places of arrays that are read or noted
   const auto place = [](const HalfArrays& half, const std::string& name) {
     return half.source.path().string() + ": " + name;
   };
   for (const HalfArrays& half : {train, test})
-    for (const std::string& name : {half.names.images, half.names.targets}) told.insert(place(half, name));
+    for (const std::string& name : {half.names.images, half.names.targets}) noted.insert(place(half, name));
   for (const HalfArrays* half : {&train, &test})
     for (const std::string& name : half->source.names())
-      if (const std::string each = place(*half, name); told.insert(each).second) notes.push_back(arrays.note(each));
+      if (const std::string each = place(*half, name); noted.insert(each).second) notes.push_back(arrays.note(each));
   return notes;
 }
 

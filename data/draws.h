@@ -43,7 +43,7 @@ class Draws {
   std::size_t used_ = 4;
 };
 
-/// Fisher-Yates.
+/// Shuffles by Fisher and Yates's method.
 template <class T>
 void shuffle(std::vector<T>& values, Draws draws) {
   for (std::size_t left = values.size(); left > 1; --left)

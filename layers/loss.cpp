@@ -57,8 +57,8 @@ namespace {
 // A total of weights to divide by: the mean of what has none is 0.
 Tensor divisor(const Tensor& total) { return where(total > 0, total, 1); }
 
-// The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored. Of losses that are
-// multiplied by `of_classes`, the weights of their classes, it is the weighted mean.
+// The mean of the losses [N, 1, ...] of labels, each NaN whose label is neither a class nor ignored. It is weighted
+// where losses are multiplied by `of_classes`, the weights of their classes.
 Tensor mean_over_labels(const Tensor& losses, const Tensor& output, const Tensor& target,
                         const std::optional<int>& ignore_index, const Tensor& weights, const Tensor& of_classes = {}) {
   const Tensor labels = expand_dims(target, {1});

@@ -30,8 +30,8 @@ Tensor all_finite(const std::vector<Gradient>& gradients);
 
 class LossScale {
  public:
-  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps` in `state`. Throws if an option is out of its
-  /// range.
+  /// A dynamic scale keeps `loss_scale`, `good_steps` and `skipped_steps`
+  /// in `state`. Throws if an option is out of its range.
   LossScale(const LossScaleOptions& options, const Parameters& state);
 
   /// The loss to differentiate.

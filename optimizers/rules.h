@@ -24,8 +24,8 @@ struct Sgd {
 };
 
 /// m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
-/// w = w - rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps) (Kingma and Ba 2015). Buffers: exp_avg,
-/// exp_avg_sq.
+/// w = w - rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps) (Kingma and Ba 2015).
+/// Buffers: exp_avg, exp_avg_sq.
 struct Adam {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 

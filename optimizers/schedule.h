@@ -51,7 +51,7 @@ constexpr auto factor_field() {
 // Each schedule's `at` is its formula, without warm-up, for a step counted from 0. Real is double or Tensor (f32).
 // t is the step in epochs.
 
-/// rate.
+/// The rate stays the same.
 struct ConstantRate {
   double rate = 0.01;
   Warmup warmup = {};

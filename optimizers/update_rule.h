@@ -35,8 +35,8 @@ struct UpdateContext {
 /// backend runs it as one kernel.
 using Update = std::function<void(const Tensor& grad, const UpdateContext& now)>;
 
-/// A buffer of the parameter's shape and type. `state` is scoped to the parameter: the buffer's name is
-/// `<parameter>.<name>`.
+/// A buffer of the parameter's shape and type. `state` is scoped
+/// to the parameter: the buffer's name is `<parameter>.<name>`.
 inline Variable make_buffer(const Parameters& state, const char* name, const Variable& parameter, Init init = {}) {
   return state.state(name, parameter.shape(), init, parameter.dtype());
 }

@@ -164,6 +164,51 @@ TEST(Includes, FollowTheDirectionOfRooms) {
   }
 }
 
+using Pairs = std::set<std::pair<std::string, std::string>>;
+
+/// The pairs of names of which each includes the other, the smaller name first.
+Pairs mutual(const std::map<std::string, std::set<std::string>>& includes) {
+  Pairs pairs;
+  for (const auto& [from, all] : includes)
+    for (const std::string& to : all)
+      if (const auto back = includes.find(to); from < to && back != includes.end() && back->second.contains(from))
+        pairs.emplace(from, to);
+  return pairs;
+}
+
+// What two sources ask of each other belongs to one of them, or to a third. A source that includes the header of its
+// details, which knows the source's types, is no such pair.
+TEST(Includes, OfTwoSourcesGoOneWay) {
+  std::map<std::string, std::set<std::string>> includes;
+  for (const Source& source : sources())
+    if (source.path.ends_with(".cpp") && source.folder != "tests")
+      for (const Include& include : source.includes)
+        includes[fs::path(source.path).replace_extension()].insert(fs::path(include.file).replace_extension());
+  EXPECT_EQ(mutual(includes), (Pairs{{"data/files/folder_scan", "data/preparation"}}));
+}
+
+// Rooms that include each other are one room with two doors. These are left; a program's main is above all rooms.
+TEST(Includes, OfTwoFoldersGoOneWay) {
+  std::map<std::string, std::set<std::string>> includes;
+  for (const Source& source : sources()) {
+    const fs::path path = source.path;
+    if (source.folder == "tests" || path.filename() == "main.cpp") continue;
+    for (const Include& include : source.includes)
+      if (include.ours) includes[path.parent_path()].insert(fs::path(include.file).parent_path());
+  }
+  EXPECT_EQ(mutual(includes), (Pairs{{"apps/benchmark/checks", "apps/benchmark/subjects"},
+                                     {"apps/trainer", "apps/trainer/profile"},
+                                     {"apps/trainer", "apps/trainer/report"},
+                                     {"backends/cpu/contract/conv", "backends/cpu/contract/winograd"},
+                                     {"backends/cuda/families", "backends/cuda/families/conv"},
+                                     {"configs/parse", "configs/parse/neon"},
+                                     {"configs/parse", "configs/parse/syntax"},
+                                     {"data", "data/files"},
+                                     {"data", "data/pixels"},
+                                     {"data/files", "data/pictures"},
+                                     {"models/io", "models/io/onnx"}}));
+}
+
 // A visitor keeps some sixteen files in mind; a header and its source are one, and so are the variants of a kernel.
 TEST(Includes, NoFolderHoldsMoreThanSixteenFiles) {
   std::map<std::string, std::set<std::string>> stems;

@@ -1,4 +1,5 @@
-// Links of the manual: each leads to a file that there is, and to a heading of it.
+// Links of the manual: each leads to a file that there is, and to a heading of it; a promise names tests that there
+// are.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -72,6 +73,36 @@ TEST(Links, OfTheManualLeadSomewhere) {
       for (std::sregex_iterator each(line.begin(), line.end(), link), end; each != end; ++each, ++seen)
         EXPECT_EQ(fault_of(page, (*each)[1]), "") << page.filename().string() << ": " << (*each)[1];
   EXPECT_GT(seen, 50);
+}
+
+/// The names of all tests, as Suite.Name.
+std::set<std::string> tests() {
+  const std::regex declared(R"(TEST(_F|_P)?\((\w+), *(\w+)\))");
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
+    if (entry.path().extension() != ".cpp") continue;
+    std::ifstream text(entry.path());
+    std::smatch found;
+    for (std::string line; std::getline(text, line);)
+      if (line.starts_with("TEST") && std::regex_search(line, found, declared))
+        names.insert(found.str(2) + "." + found.str(3));
+  }
+  return names;
+}
+
+// `Suite.*` and `Suite.Begin...` name several.
+TEST(Links, OfPromisesToTestsNameThem) {
+  const std::set<std::string> all = tests();
+  const std::regex name(R"(`([A-Z]\w+\.(\*|[A-Z]\w+))(\.\.\.\w*|\*)?`)");
+  int seen = 0;
+  for (const std::string& line : prose_of(kRoot / "docs/reliability.md"))
+    for (std::sregex_iterator each(line.begin(), line.end(), name), end; each != end; ++each, ++seen) {
+      std::string begin = (*each)[1];
+      if (begin.ends_with('*')) begin.pop_back();
+      const auto first = all.lower_bound(begin);
+      EXPECT_TRUE(first != all.end() && first->starts_with(begin)) << (*each)[0] << " is no test";
+    }
+  EXPECT_GT(seen, 80);
 }
 
 TEST(Links, ThatLeadNowhereAreTold) {

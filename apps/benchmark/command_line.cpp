@@ -12,8 +12,8 @@
 namespace nixie::benchmark {
 namespace {
 
-/// Each of these in its default size: three minutes on two cores. `steps` is first: it forks, which no open backend
-/// survives.
+/// Each of these in its default size: three minutes on two cores.
+/// `steps` is first: it forks, which no open backend survives.
 void run_all(const std::vector<Subcommand>& subcommands) {
   const auto start = std::chrono::steady_clock::now();
   for (const char* name : {"steps", "nets", "layers", "gemm", "sweep", "arrays", "data", "scaling"})

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "nixie/apps/explain/graph_text.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/registry.h"
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace {
 

@@ -5,9 +5,11 @@
 #include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/commands/reference.h"
 #include "nixie/apps/trainer/commands/summary_command.h"
-#include "nixie/apps/trainer/commands/train_options.h"
+#include "nixie/apps/trainer/commands/train_command.h"
 #include "nixie/apps/trainer/program/arguments.h"
+#include "nixie/apps/trainer/program/command_hint.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
@@ -37,8 +39,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "nixie " NIXIE_VERSION);
   nixie::add_train_options(app, request);
   try {
-    nixie::parse_arguments(app, arguments,
-                           [&](const CLI::App& parsed) { return nixie::command_hint(parsed, arguments); });
+    nixie::parse_arguments(app, arguments, [&](const CLI::App& parsed) {
+      return nixie::command_hint(parsed, arguments, nixie::command_names());
+    });
   } catch (const CLI::ParseError& error) {
     const int code = exit_code_of(Output::result, [&] { return app.exit(error); });
     const bool is_lost = code == static_cast<int>(nixie::Fault::storage);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kWriter = "nixie " NIXIE_VERSION;
 
-/// The data differ from the checkpoint's as the line says: refused, or told where --set names them.
+/// The data differ from the checkpoint's as the line says: refused, or reported where --set names them.
 void tell_difference(const std::string& line, const SnapshotTarget& target) {
   if (!target.may_change("data"))
     fail(Fault::checkpoint, line, "; resume with the same, or name the data with --set, as in --set data.",
@@ -285,10 +285,10 @@ RunState restore_snapshot(const Checkpoint& checkpoint, const SnapshotTarget& ta
 }
 
 std::optional<LoadedFile> load_first(const std::vector<FilePlace>& files, const SnapshotTarget& target) {
-  std::set<std::string> told;
+  std::set<std::string> notes;
   SnapshotTarget once = target;  // what holds of all files is said of the first
   once.note = [&](const std::string& note) {
-    if (target.note && told.insert(note).second) target.note(note);
+    if (target.note && notes.insert(note).second) target.note(note);
   };
   std::string last;
   for (const FilePlace& file : files) {

@@ -36,7 +36,7 @@ std::string question(const std::string& word) { return fmt::format("; did you me
 
 /// The answer to another program's word.
 std::string answer_of(const OtherWord& name) {
-  return name.text.empty() ? question(name.here) : fmt::format("; it is \"{}\" {}", name.here, name.text);
+  return name.text.empty() ? question(name.known_word) : fmt::format("; it is \"{}\" {}", name.known_word, name.text);
 }
 
 /// Levenshtein's edit distance, a swap of neighbours counted as one edit.
@@ -113,7 +113,8 @@ std::string answer_by(const std::vector<OtherWord>& table, const std::string& wo
                       const std::vector<std::string>& known, std::size_t most_edits = 0) {
   const OtherWord* nearest = nullptr;
   for (const OtherWord& other : table) {
-    if ((other.here != "*" && !holds(known, other.here)) || other.word.size() > word.size() + most_edits) continue;
+    if ((other.known_word != "*" && !holds(known, other.known_word)) || other.word.size() > word.size() + most_edits)
+      continue;
     const std::size_t edits = other.word == word ? 0 : most_edits == 0 ? 1 : edit_distance(word, other.word);
     if (edits > most_edits || (nearest && edits == most_edits)) continue;
     nearest = &other;
@@ -128,7 +129,7 @@ std::string answer_by(const std::vector<OtherWord>& table, const std::string& wo
 std::string known_word(const std::string& word, const std::vector<std::string>& known) {
   if (holds(known, word)) return word;
   for (const OtherWord& other : other_names())
-    if (other.word == plain(word) && holds(known, other.here)) return other.here;
+    if (other.word == plain(word) && holds(known, other.known_word)) return other.known_word;
   return {};
 }
 

@@ -61,8 +61,7 @@ class Builder : public YAML::EventHandler {
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
-    if (target == anchors_.end())
-      fail_at(at(mark), "the alias stands inside the value it repeats, expected a finite one");
+    if (target == anchors_.end()) fail_at(at(mark), "the alias is inside the value it repeats, expected a finite one");
     count(target->second, at(mark), stack_.size());
     attach(target->second, at(mark));
   }

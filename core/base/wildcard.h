@@ -5,7 +5,7 @@
 
 namespace nixie {
 
-/// Whether the whole text is what the pattern says; * stands for any text, the empty one included.
+/// Whether the whole text is what the pattern says; * matches any text, the empty one included.
 bool matches_wildcard(std::string_view text, std::string_view pattern);
 
 }  // namespace nixie

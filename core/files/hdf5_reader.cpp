@@ -66,7 +66,7 @@ int Reader::descriptor() const {
   return H5Fget_vfd_handle(file_, H5P_DEFAULT, &handle) < 0 ? -1 : *static_cast<const int*>(handle);
 }
 
-// HDF5 gives zeros for what stood behind the end of a file that was cut off meanwhile.
+// HDF5 gives zeros for what was behind the end of a file that was cut off meanwhile.
 void Reader::check_whole(const std::string& object) const {
   struct stat now {};
   if (::fstat(descriptor(), &now) != 0) fail_reading(object);

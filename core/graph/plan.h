@@ -12,8 +12,8 @@
 
 namespace nixie {
 
-/// A piece of memory. External slots (inputs, variables, results) are bound when the plan runs; others are in the
-/// arena.
+/// A piece of memory. External slots (inputs, variables, results)
+/// are bound when the plan runs; others are in the arena.
 struct Slot {
   std::string name = {};
   Dtype dtype = Dtype::f32;

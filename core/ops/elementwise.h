@@ -175,8 +175,8 @@ struct ElementwiseInfo {
   std::string name;
   Formula formula;
   ElementwiseTraits traits;
-  /// Gradients of the inputs from the result's gradient, the result and the inputs; null: the gradient is zero
-  /// everywhere.
+  /// Gradients of the inputs from the result's gradient, the
+  /// result and the inputs; null: the gradient is zero everywhere.
   std::function<Gradients(const Tensor& g, const Tensor& y, std::span<const Tensor> x)> gradient;
 };
 

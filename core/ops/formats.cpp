@@ -118,7 +118,7 @@ Symbol rounded(Symbol x, const Format& format, Rounding rounding, int precision,
   const Symbol limit =
       format.lowest == -format.largest ? Symbol(format.largest) : select(x < 0, -format.lowest, format.largest);
   const Symbol beyond = format.saturating ? limit : Symbol(far);
-  // Of infinity and NaN the grid has NaN.
+  // The grid of infinity and NaN is NaN.
   const double largest = precision == 24 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
   if (rounding == Rounding::toward_zero)
     y = select(y <= limit, y, select(a <= largest, limit, beyond));

@@ -1,5 +1,5 @@
-// Format: a number format as a value, and rounding to it: any float of up to 21 bits of mantissa, fixed point,
-// integers.
+// Format: a number format as a value, and rounding to it: any
+// float of up to 21 bits of mantissa, fixed point, integers.
 //
 //   Tensor w8 = quantized(w, format_named("e4m3"));
 //   Tensor s = quantized(w, format_named("bf16"), Rounding::stochastic, uniform(w.shape(), stream, step));
@@ -43,8 +43,8 @@ struct Format {
   static Format integer(int bits, bool is_signed = true);
   /// Multiples of 2^-fraction_bits, saturating: integer(bits) times 2^-fraction_bits.
   static Format fixed_point(int bits, int fraction_bits);
-  /// IEEE P3109's binary<k>p<p>: k bits, p of precision, one zero, one NaN; `extended` has infinities, the others
-  /// saturate.
+  /// IEEE P3109's binary<k>p<p>: k bits, p of precision, one zero,
+  /// one NaN; `extended` has infinities, the others saturate.
   static Format p3109(int k, int p, bool extended);
 };
 
@@ -89,7 +89,7 @@ struct Scaling {
 /// The smallest power of two from 2^-126 to 2^127 by which numbers up to `largest` can be divided so that none
 /// saturates; 1 for 0, NaN for an infinity or NaN.
 Tensor scale_for(const Tensor& largest, const Format& format);
-/// That of x's own elements, of x's shape with size 1 along reduced axes. Of a tensor or each channel.
+/// The scale of x's elements, with x's shape but size 1 along reduced axes; of a tensor or each channel.
 Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling);
 /// quantized(x / scale) * scale, saturating. Gradient: that of x, and 0 where an element saturates.
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding = Rounding::nearest,

@@ -18,9 +18,9 @@ Gradients gradient(const Scatter&, const Tensor& g, const Tensor& y, const std::
 // sorting.cpp and scans.cpp
 Gradients gradient(const ArgSort&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Scan&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
-// reductions.cpp
+// in reductions.cpp
 Gradients gradient(const Reduce&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
-// contractions.cpp
+// in contractions.cpp
 Gradients gradient(const Matmul&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Conv&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Pool&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);

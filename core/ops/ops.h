@@ -1,6 +1,6 @@
-// The public math: every op on Tensors, found by argument type. Formulas and gradients: elementwise_ops.cpp,
-// shape_ops.cpp, indexing.cpp, sorting.cpp, scans.cpp, reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp,
-// composites.cpp.
+// The public math: every op on Tensors, found by argument type. Formulas and
+// gradients: elementwise_ops.cpp, shape_ops.cpp, indexing.cpp, sorting.cpp, scans.cpp,
+// reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp, composites.cpp.
 //
 // Ops broadcast as in numpy, infer shapes at the call, and throw Fault::usage there if shapes, axes or types do not
 // match. Reductions keep the reduced axes with size 1 by default, so results broadcast.
@@ -180,7 +180,7 @@ inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::int
 }
 /// x at each position of an axis, without the axis: stack's inverse.
 std::vector<Tensor> unstack(const Tensor& x, int axis = 0);
-/// The difference of each element and the one before it, n times. Of bools whether they differ.
+/// The difference of each element and the one before it, n times; for bools whether they differ.
 Tensor diff(const Tensor& x, int n = 1, int axis = -1);
 
 // ---- index arrays (indexing.cpp; tests/core/numpy_test.cpp, scatter_test.cpp) ----
@@ -235,7 +235,7 @@ Tensor min(const Tensor& x);
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor mean(const Tensor& x);
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< integers give f32; of nothing NaN
-/// Biased: divided by n. Of an infinity NaN; on CUDA also of two elements whose difference is beyond the type, and a
+/// Biased: divided by n. NaN for infinities; on CUDA also for two elements whose difference is beyond the type, and a
 /// mean that is computed in the same kernel is infinite or NaN with it.
 Tensor variance(const Tensor& x);
 Tensor variance(const Tensor& x, const Axes& axes, bool keepdims = true);

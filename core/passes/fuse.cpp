@@ -12,7 +12,6 @@
 #include "nixie/core/passes/fusion_graph.h"
 #include "nixie/core/passes/kernel_builder.h"
 #include "nixie/core/passes/reachability.h"
-#include "nixie/core/passes/simplify.h"
 
 namespace nixie {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/simplify.h"
 #include "nixie/core/passes/stage_builder.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/core/state/variable.h"
 
 namespace nixie {

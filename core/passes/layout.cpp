@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "nixie/core/graph/storage.h"
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 

@@ -9,6 +9,7 @@
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/passes/view.h"
 #include "nixie/core/passes/wide_squares.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

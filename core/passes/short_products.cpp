@@ -7,6 +7,7 @@
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {
@@ -187,8 +188,8 @@ class Simplifier {
     return product;
   }
 
-  // sum(x * c) is c * sum(x) where c repeats along the summed axes. Of batch normalisation's gradients two sums are
-  // left: the others are those two with factors of a channel.
+  // sum(x * c) is c * sum(x) where c repeats along the summed axes. Batch normalisation's gradients have two sums
+  // then: the others are those two with factors of a channel.
   Tensor factored(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype) {
     if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
     const Product product = factors_of(x, reduce, shape);
@@ -266,45 +267,6 @@ Graph simplify(const Graph& graph) {
   for (const Tensor& output : graph.outputs) result.outputs.push_back(simplified(output));
   for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, simplified(set.value)});
   return result;
-}
-
-std::vector<Tensor> topological(const Graph& graph) {
-  std::vector<Tensor> order;
-  std::unordered_set<const Node*> visited;
-  std::vector<std::pair<const Tensor*, std::size_t>> stack;
-  auto visit = [&](const Tensor& root) {
-    if (visited.insert(root.id()).second) stack.emplace_back(&root, 0);
-    while (!stack.empty()) {
-      auto& [tensor, next] = stack.back();
-      if (next < tensor->inputs().size()) {
-        const Tensor& input = tensor->inputs()[next++];
-        if (visited.insert(input.id()).second) stack.emplace_back(&input, 0);
-      } else {
-        order.push_back(*tensor);
-        stack.pop_back();
-      }
-    }
-  };
-  for (const Tensor& output : graph.outputs) visit(output);
-  for (const Trace::Set& set : graph.sets) visit(set.value);
-  return order;
-}
-
-bool is_plain_number(double value) { return std::abs(value) <= 16 && value == std::floor(value); }
-
-std::vector<double> scalars_of(const Graph& graph) {
-  std::vector<double> scalars;
-  for (const Tensor& x : topological(graph))
-    if (const auto* constant = as<Constant>(x); constant && !is_plain_number(constant->value))
-      scalars.push_back(constant->value);
-  return scalars;
-}
-
-std::vector<Tensor> leaves_of(const Graph& graph) {
-  std::vector<Tensor> leaves;
-  for (const Tensor& x : topological(graph))
-    if (as<Input>(x)) leaves.push_back(x);
-  return leaves;
 }
 
 std::string signature(const Graph& graph) {

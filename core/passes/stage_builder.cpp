@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/simplify.h"
 #include "nixie/core/passes/view.h"
 
 namespace nixie {

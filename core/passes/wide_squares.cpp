@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

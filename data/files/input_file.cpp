@@ -87,8 +87,8 @@ std::vector<std::uint8_t> InputFile::read(std::uint64_t count, std::string_view 
   const std::uint64_t possible =
       zlib_ ? kMostDeflated * stored_bytes_ : stored_bytes_ - std::min(offset_, stored_bytes_);
   if (count > possible)
-    fail_here(fmt::format("{} would take {} bytes, but the file holds {} {}; it is truncated or its header lies", what,
-                          count, zlib_ ? stored_bytes_ : possible, zlib_ ? "compressed" : "more"));
+    fail_here(fmt::format("{} would take {} bytes, but the file holds {} {}; it is truncated or its header is wrong",
+                          what, count, zlib_ ? stored_bytes_ : possible, zlib_ ? "compressed" : "more"));
   if (zlib_)
     if (const double excess = static_cast<double>(count) - static_cast<double>(stored_bytes_); excess > limit_.bytes)
       fail_here(fmt::format("{}: {}", what, limit_.excess_text(excess)));

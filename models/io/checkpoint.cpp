@@ -339,7 +339,7 @@ void save_checkpoint(const Checkpoint& checkpoint, const FilePlace& place) {
     const bool is_refused = error.fault() != Fault::checkpoint;  // by the system, so it may be whole
     fail(Fault::storage, path,
          is_refused ? ": what was written cannot be checked: " : ": what was written does not read back: ",
-         error.what(), "; what stood there is untouched");
+         error.what(), "; the old file is untouched");
   }
   file.publish();
 }

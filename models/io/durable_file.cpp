@@ -142,7 +142,7 @@ std::string write_remedy(const FilePlace& place, std::int64_t bytes, int error) 
 
 void PendingFile::fail_writing(const char* what, int error) const {
   fail(Fault::storage, place_.path().string(), " ", what, ": ", message(error), write_remedy(place_, bytes_, error),
-       is_published_ ? "; the new file is in its place" : "; what stood there before is untouched");
+       is_published_ ? "; the new file is in its place" : "; the old file is untouched");
 }
 
 void PendingFile::write(std::span<const std::byte> bytes) {

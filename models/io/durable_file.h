@@ -43,8 +43,8 @@ class PendingFile {
   bool has_name_ = false, is_published_ = false;
 };
 
-/// Gives `file` the further name `place` (a copy, where the file system knows no second names). Until then what stood
-/// there stays. Throws Fault::storage.
+/// Gives `file` the further name `place` (a copy, where the file system knows no second names). Until then the old
+/// file stays. Throws Fault::storage.
 void link_durably(const FilePlace& file, const FilePlace& place);
 
 /// Gives a place a file of its own: a copy takes the place of a symbolic link or of one of several names of a file, so

@@ -10,6 +10,7 @@
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/onnx/formula.h"
 #include "nixie/models/io/onnx/match.h"

@@ -69,9 +69,9 @@ bool has_filter_grad(const Plan& plan) {
   return std::ranges::any_of(plan.kernels, [](const Kernel& kernel) { return is_conv(kernel, ConvRole::filter_grad); });
 }
 
-/// A kernel with a wrong index: in the first plan that has filter gradients, one convolution reads the rows of its
-/// second operand as columns. `number` counts those whose second operand is square and not a point; it may pass their
-/// number.
+/// A kernel with a wrong index: in the first plan that has filter gradients, one
+/// convolution reads the rows of its second operand as columns. `number` counts
+/// those whose second operand is square and not a point; it may pass their number.
 ChangedCpu swapped_cpu(std::size_t number) {
   return ChangedCpu([=, is_done = false](Backend& cpu, const Plan& plan) mutable {
     if (is_done || !has_filter_grad(plan)) return cpu.compile(plan);

@@ -10,6 +10,7 @@
 
 #include "nixie/apps/benchmark/measure/peer_process.h"
 #include "nixie/tests/apps/benchmark_program.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -44,9 +45,8 @@ done)";
   EXPECT_EQ(row["left_out"].size(), 2u) << "graph, and jax";
   EXPECT_THAT(ran_.output,
               testing::ContainsRegex("alexnet +fp32 +1 +fprop.bprop +[0-9.]+ 3000000.000 +torch eager +[0-9.]+x"));
-  const Ran nowhere = run_program("benchmark compare --backend cpu --peers /no/such/folder");
-  EXPECT_EQ(nowhere.code, 2);
-  EXPECT_THAT(nowhere.output, HasSubstr("torch_nets.py is not there; name its folder with --peers"));
+  expect_ran(run_program("benchmark compare --backend cpu --peers /no/such/folder"), 2,
+             "torch_nets.py is not there; name its folder with --peers");
 }
 
 TEST_F(BenchmarkProgram, APeerMayTakeSoMuchTimeAndNoMore) {
@@ -103,9 +103,7 @@ done)";
   EXPECT_EQ(rows[0]["peer"]["error"], 1) << "the peer is held against the reference too";
   EXPECT_EQ(rows[1]["peer"]["left_out"], "not transposed");
   EXPECT_EQ(rows[3]["peer"]["ms"]["median"], 1e6) << "with the matrix that is added";
-  const Ran alone = run_program("benchmark gemm --size 1,1,1 --runs 1 --backend cpu --alone");
-  EXPECT_EQ(alone.code, 0);
-  EXPECT_THAT(alone.output, HasSubstr("peer: not asked for"));
+  expect_ran(run_program("benchmark gemm --size 1,1,1 --runs 1 --backend cpu --alone"), 0, "peer: not asked for");
 }
 
 TEST_F(BenchmarkProgram, AConfigurationsNetGoesToThePeerAndItsLayersAlone) {

@@ -9,6 +9,7 @@
 #include "nixie/apps/benchmark/subjects/contractions.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/tests/apps/benchmark_program.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie::benchmark {
 namespace {
@@ -91,10 +92,9 @@ while read -r request; do
   echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": []}'
 done)";
   const std::string json = (folder / "table.json").string();
-  const Ran ran = run_program("benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers " +
-                              folder.path().string() + " --json " + json);
-  EXPECT_EQ(ran.code, 130) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("3 layers beside the peer (0 without it): geometric mean of the ratio"));
+  expect_ran(run_program("benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers " +
+                         folder.path().string() + " --json " + json),
+             130, "3 layers beside the peer (0 without it): geometric mean of the ratio");
   const auto table = nlohmann::json::parse(text_of(json));
   EXPECT_EQ(table["rows"].size(), 3u);
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nixie/tests/apps/benchmark_program.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -99,9 +100,8 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
 }
 
 TEST_F(BenchmarkProgram, ADeviceIsNotReplaced) {
-  const Ran ran = run_program("benchmark steps --backend cpu --net mlp --batch 4 --runs 5 --json /dev/full");
-  EXPECT_EQ(ran.code, 8);
-  EXPECT_THAT(ran.output, HasSubstr("/dev/full is a device"));
+  expect_ran(run_program("benchmark steps --backend cpu --net mlp --batch 4 --runs 5 --json /dev/full"), 8,
+             "/dev/full is a device");
 }
 
 TEST_F(BenchmarkProgram, NetsMayBeOfAnyForm) {
@@ -182,9 +182,8 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   const auto second = nlohmann::json::parse(text_of(folder_ / "other.json"))["rows"][0];
   for (const char* same : {"net", "batch", "precision", "parameters", "executed_gflop", "check", "first_loss"})
     EXPECT_EQ(second[same], row[same]) << same;
-  const Ran wrong = run_program("trainer benchmark --config " + config + " --backend gpu");
-  EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.output, HasSubstr("trainer benchmark: --backend: gpu not in"));
+  expect_ran(run_program("trainer benchmark --config " + config + " --backend gpu"), 2,
+             "trainer benchmark: --backend: gpu not in");
 }
 
 TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
@@ -219,14 +218,12 @@ TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 TEST_F(BenchmarkProgram, TooLittleMemoryIsSaid) {
-  const Ran ran = run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
-                              "/benchmark steps --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
-  EXPECT_EQ(ran.code, 4) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("benchmark: alexnet: "));
-  const Ran nets = run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
-                               "/benchmark nets --backend cpu --threads 1 --net alexnet --batch 1 --runs 1");
-  EXPECT_EQ(nets.code, 4) << nets.output;
-  EXPECT_THAT(nets.output, HasSubstr("benchmark: "));
+  expect_ran(run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
+                         "/benchmark steps --backend cpu --threads 1 --net alexnet --batch 1 --runs 1"),
+             4, "benchmark: alexnet: ");
+  expect_ran(run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
+                         "/benchmark nets --backend cpu --threads 1 --net alexnet --batch 1 --runs 1"),
+             4, "benchmark: ");
 }
 #endif
 

@@ -10,6 +10,7 @@
 #include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/weights.h"
 #include "nixie/tests/apps/colour_run.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -23,10 +24,8 @@ using testing::HasSubstr;
 class Commands : public ColourRun {};
 
 TEST_F(Commands, EvalRepeatsTheRunsResult) {
-  const Ran ran = trainer("eval --run " + path("run") + " --set metrics='[f1]'");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("run/best.h5, after step "));
-  EXPECT_THAT(ran.output, HasSubstr("test f1 1.0000\ntest accuracy 1.0000 loss "));
+  expect_ran(trainer("eval --run " + path("run") + " --set metrics='[f1]'"), 0, "run/best.h5, after step ",
+             "test f1 1.0000\ntest accuracy 1.0000 loss ");
   EXPECT_THAT(trainer("eval --split train --checkpoint " + path("run/last.h5")).output, HasSubstr("(48 samples)"));
 }
 
@@ -38,22 +37,20 @@ TEST_F(Commands, EvalPrintsWhichClassIsTakenForWhich) {
       write_file(*folder_ / fmt::format("odd/{}/{}/{}.png", i < 2 ? "train" : "val", names[c], i),
                  coloured(c == 0 && i == 3 ? 1 : 2 - c, 700 + i));
   const std::string odd = "eval --run " + path("run") + " --data " + path("odd");
-  const Ran ran = trainer(odd + " --confusion --set data.image_folder.batch=2");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("class       blue, or so green   red   right\n"
-                                    "blue, or so           1     1     0  0.5000\n"
-                                    "green                 0     2     0  1.0000\n"
-                                    "red                   0     0     2  1.0000\n"
-                                    "test accuracy 0.8333"));
+  expect_ran(trainer(odd + " --confusion --set data.image_folder.batch=2"), 0,
+             "class       blue, or so green   red   right\n"
+             "blue, or so           1     1     0  0.5000\n"
+             "green                 0     2     0  1.0000\n"
+             "red                   0     0     2  1.0000\n"
+             "test accuracy 0.8333");
   EXPECT_THAT(trainer(odd).output, testing::Not(HasSubstr("class ")));
 }
 
 TEST_F(Commands, EvalWantsTheSameClasses) {
   for (const char* name : {"green", "purple"})
     for (int i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("other/{}/{}.png", name, i), coloured(0, 1));
-  const Ran ran = trainer("eval --run " + path("run") + " --split train --data " + path("other"));
-  EXPECT_EQ(ran.code, 5) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("class \"purple\" of the data is none of those that the model was trained with"));
+  expect_ran(trainer("eval --run " + path("run") + " --split train --data " + path("other")), 5,
+             "class \"purple\" of the data is none of those that the model was trained with");
   // It may lack some.
   for (unsigned i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("fewer/red/{}.png", i), coloured(0, 30 + i));
   const Ran fewer = trainer("eval --run " + path("run") + " --split train --confusion --data " + path("fewer"));
@@ -69,9 +66,8 @@ TEST_F(Commands, EvalWantsTheSameClasses) {
 TEST_F(Commands, PredictNamesTheClass) {
   write_file(*folder_ / "new/a.png", coloured(0, 900));
   write_file(*folder_ / "new/b.png", coloured(2, 901));
-  const Ran ran = trainer("predict --run " + path("run") + " --topk 2 " + path("new/a.png"));
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, ContainsRegex("new/a.png\n +[01]\\.[0-9]{4}  red\n +[01]\\.[0-9]{4}  "));
+  expect_ran(trainer("predict --run " + path("run") + " --topk 2 " + path("new/a.png")), 0,
+             ContainsRegex("new/a.png\n +[01]\\.[0-9]{4}  red\n +[01]\\.[0-9]{4}  "));
 
   const Ran csv = trainer("predict --csv --topk 1 --run " + path("run") + " " + path("new"));
   EXPECT_THAT(csv.output, ContainsRegex("^file,rank,class,score\n[^\n]*new/a.png,1,red,[01][.0-9e-]*\n"));
@@ -83,60 +79,52 @@ TEST_F(Commands, PredictGoesOnAfterADamagedPicture) {
   write_file(*folder_ / "mixed/a.png", coloured(1, 7));
   std::ofstream(*folder_ / "mixed/b.png") << "no picture";
   write_file(*folder_ / "mixed/c.png", coloured(0, 8));
-  const Ran ran = trainer("predict --csv --topk 1 --run " + path("run") + " " + path("mixed"));
-  EXPECT_EQ(ran.code, 5);
-  EXPECT_THAT(ran.output, HasSubstr("b.png: 10 bytes: neither JPEG nor PNG"));
-  EXPECT_THAT(ran.output, HasSubstr("mixed/a.png,1,green,"));
-  EXPECT_THAT(ran.output, HasSubstr("mixed/c.png,1,red,"));
+  expect_ran(trainer("predict --csv --topk 1 --run " + path("run") + " " + path("mixed")), 5,
+             "b.png: 10 bytes: neither JPEG nor PNG", "mixed/a.png,1,green,", "mixed/c.png,1,red,");
 }
 
 TEST_F(Commands, SayWhatIsWrong) {
   for (const char* own : {"own.json", "own.h5"}) std::ofstream(path(own)) << "{}";
   ASSERT_EQ(trainer("export --run " + path("run") + " " + path("run/w.safetensors")).code, 0);
-  const struct {
-    std::string arguments;
-    int code;
-    std::string expected;
-  } kCases[] = {
-      {"predict", 2, "PICTURES is required"},
-      {"predict --run " + path("run") + " /nonexistent.jpg", 5, "/nonexistent.jpg: no such file or folder"},
-      {"predict --topk 0 x.png", 2, "--topk"},
-      {"predict --checkpoint /nonexistent.h5 x.png", 2, "/nonexistent.h5: no such checkpoint"},
-      {"eval --run " + path("nothing"), 2, "holds neither best.h5 nor last.h5"},
-      {"eval --run a --checkpoint b", 2, "both --checkpoint and --run"},
-      {"eval --run " + path("run") + " --data " + path("nothing"), 5,
-       "no such folder, .csv, .tar, .npz or .h5 file; name one with --data"},
-      {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
-      {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx, .safetensors or .h5"},
-      {"export --config " + path("net.yaml") + " " + path("x.h5"), 2, "add --set init_from=FILE"},
-      {"export --config " + path("net.yaml") + " --run " + path("run") + " " + path("x.h5"), 2, "give one of them"},
-      {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
-      {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
-      {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
-      // nothing good is replaced by mistake
-      {"export --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is there already; name another file, or"},
-      {"export --overwrite --run " + path("run") + " " + path("run/last.h5"), 2, "last.h5 is a run's checkpoint, with"},
-      {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is the same"},
-      {"export --overwrite --run " + path("run") + " " + path("own.h5"), 2, "own.h5 is no checkpoint of export, so it"},
-      {"export --overwrite --config " + path("net.yaml") + " --set init_from=" + path("run/w.safetensors") + " " +
-           path("run/../run/w.safetensors"),
-       2, "w.safetensors is the same file as " + path("run/w.safetensors") + ", which this command uses; name another"},
-      {"compare " + path("run") + " --html " + path("run/report.html"), 2,
-       "report.html is there already; name another"},
-      {"profile --config " + path("net.yaml") + " --trace " + path("own.json"), 2, "own.json is there already; name"},
-      {"checkpoint convert " + path("run/best.h5") + " " + path("c.onnx"), 2, "c.onnx ends neither in .h5 nor in"},
-      {"compare " + path("run") + " --html " + path("net.yaml"), 2, "net.yaml does not end in .html"},
-      {"profile --config " + path("net.yaml") + " --trace " + path("net.yaml"), 2, "net.yaml does not end in .json"},
-      {"checkpoint mend x.h5", 2, "inspect"},
-      {"checkpoint inspect " + path("net.yaml"), 6, "net.yaml"},
-      {"evaluate", 2, "evaluate"},
-      {"--data " + path("colours"), 2, "needs --config"},
-  };
-  for (const auto& each : kCases) {
-    const Ran ran = trainer(each.arguments);
-    EXPECT_EQ(ran.code, each.code) << each.arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(each.expected)) << each.arguments;
-  }
+  expect_runs(
+      trainer,
+      {{"predict", 2, "PICTURES is required"},
+       {"predict --run " + path("run") + " /nonexistent.jpg", 5, "/nonexistent.jpg: no such file or folder"},
+       {"predict --topk 0 x.png", 2, "--topk"},
+       {"predict --checkpoint /nonexistent.h5 x.png", 2, "/nonexistent.h5: no such checkpoint"},
+       {"eval --run " + path("nothing"), 2, "holds neither best.h5 nor last.h5"},
+       {"eval --run a --checkpoint b", 2, "both --checkpoint and --run"},
+       {"eval --run " + path("run") + " --data " + path("nothing"), 5,
+        "no such folder, .csv, .tar, .npz or .h5 file; name one with --data"},
+       {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
+       {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx, .safetensors or .h5"},
+       {"export --config " + path("net.yaml") + " " + path("x.h5"), 2, "add --set init_from=FILE"},
+       {"export --config " + path("net.yaml") + " --run " + path("run") + " " + path("x.h5"), 2, "give one of them"},
+       {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
+       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
+       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
+       // nothing good is replaced by mistake
+       {"export --run " + path("run") + " " + path("run/last.h5"), 2,
+        "last.h5 is there already; name another file, or"},
+       {"export --overwrite --run " + path("run") + " " + path("run/last.h5"), 2,
+        "last.h5 is a run's checkpoint, with"},
+       {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is the same"},
+       {"export --overwrite --run " + path("run") + " " + path("own.h5"), 2,
+        "own.h5 is no checkpoint of export, so it"},
+       {"export --overwrite --config " + path("net.yaml") + " --set init_from=" + path("run/w.safetensors") + " " +
+            path("run/../run/w.safetensors"),
+        2,
+        "w.safetensors is the same file as " + path("run/w.safetensors") + ", which this command uses; name another"},
+       {"compare " + path("run") + " --html " + path("run/report.html"), 2,
+        "report.html is there already; name another"},
+       {"profile --config " + path("net.yaml") + " --trace " + path("own.json"), 2, "own.json is there already; name"},
+       {"checkpoint convert " + path("run/best.h5") + " " + path("c.onnx"), 2, "c.onnx ends neither in .h5 nor in"},
+       {"compare " + path("run") + " --html " + path("net.yaml"), 2, "net.yaml does not end in .html"},
+       {"profile --config " + path("net.yaml") + " --trace " + path("net.yaml"), 2, "net.yaml does not end in .json"},
+       {"checkpoint mend x.h5", 2, "inspect"},
+       {"checkpoint inspect " + path("net.yaml"), 6, "net.yaml"},
+       {"evaluate", 2, "evaluate"},
+       {"--data " + path("colours"), 2, "needs --config"}});
 }
 
 TEST_F(Commands, ExportWritesWhatTheCheckpointHolds) {
@@ -156,9 +144,8 @@ TEST_F(Commands, CheckpointsAreComparedAndConverted) {
   const std::string last = path("run/last.h5"), best = path("run/best.h5"), copy = path("copy.h5"),
                     model = path("model.safetensors");
   EXPECT_THAT(trainer("checkpoint convert " + last + " " + copy).output, HasSubstr("copy.h5: written"));
-  const Ran same = trainer("checkpoint diff " + last + " " + copy);
-  EXPECT_EQ(same.code, 0) << same.output;
-  EXPECT_THAT(same.output, ContainsRegex("^[0-9]+ of [0-9]+ arrays are equal\n$"));
+  expect_ran(trainer("checkpoint diff " + last + " " + copy), 0,
+             ContainsRegex("^[0-9]+ of [0-9]+ arrays are equal\n$"));
   EXPECT_EQ(trainer("checkpoint convert " + last + " " + model).code, 0);
   const NamedArrays weights = read_weights(model), expected = read_weights(last);
   EXPECT_EQ(weights.size(), expected.size());
@@ -174,15 +161,10 @@ TEST_F(Commands, CheckpointsAreComparedAndConverted) {
   changed.optimizer_options["momentum"] = 0.25;
   changed.config.clear();
   save_checkpoint(changed, path("changed.h5"));
-  const Ran differs = trainer("checkpoint diff " + last + " " + path("changed.h5"));
-  EXPECT_EQ(differs.code, 1) << differs.output;
-  EXPECT_THAT(differs.output, ContainsRegex("step: [0-9]+ -> 999"));
-  EXPECT_THAT(differs.output, HasSubstr("model head.bias: 1 of 3 elements differ, by 0.5 at most"));
-  EXPECT_THAT(differs.output, HasSubstr("model 0.weight: only in the first"));
-  EXPECT_THAT(differs.output, ContainsRegex("classes: .* -> .*another\n"));
-  EXPECT_THAT(differs.output, ContainsRegex("mean: .* -> 0.125"));
-  EXPECT_THAT(differs.output, ContainsRegex("optimizer momentum: .* -> 0.25\n"));
-  EXPECT_THAT(differs.output, HasSubstr("config: only in the first\n"));
+  expect_ran(trainer("checkpoint diff " + last + " " + path("changed.h5")), 1, ContainsRegex("step: [0-9]+ -> 999"),
+             "model head.bias: 1 of 3 elements differ, by 0.5 at most", "model 0.weight: only in the first",
+             ContainsRegex("classes: .* -> .*another\n"), ContainsRegex("mean: .* -> 0.125"),
+             ContainsRegex("optimizer momentum: .* -> 0.25\n"), "config: only in the first\n");
 
   EXPECT_EQ(trainer("checkpoint convert " + last + " " + copy).code, 2);  // it is there
   EXPECT_THAT(trainer("checkpoint diff " + last).output, HasSubstr("checkpoint diff takes 2 files"));
@@ -200,10 +182,9 @@ TEST_F(Commands, RunsOfEarlierVersionsAreResumed) {
     checkpoint.writer = "nixie 0.0.9";
     save_checkpoint(checkpoint, path(file));
   }
-  const Ran ran = trainer("--resume --run " + path("old") + " --set epochs=9");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("changed since the checkpoint: epochs: 8 -> 9"));
-  EXPECT_THAT(ran.output, HasSubstr("the checkpoint was written by nixie 0.0.9, this is nixie "));
+  expect_ran(trainer("--resume --run " + path("old") + " --set epochs=9"), 0,
+             "changed since the checkpoint: epochs: 8 -> 9",
+             "the checkpoint was written by nixie 0.0.9, this is nixie ");
 }
 
 TEST_F(Commands, ExportedCheckpointsPredictAlike) {
@@ -227,9 +208,7 @@ TEST_F(Commands, ExportedCheckpointsPredictAlike) {
   Safetensors partial = load_safetensors(*folder_ / "w.safetensors");
   partial.arrays.erase("head.bias");
   save_safetensors(partial, *folder_ / "partial.safetensors");
-  const Ran refused = trainer(from + path("partial.safetensors"));
-  EXPECT_EQ(refused.code, 6) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("head.bias [3]"));
+  expect_ran(trainer(from + path("partial.safetensors")), 6, "head.bias [3]");
 }
 
 TEST_F(Commands, InspectionsPrint) {
@@ -252,10 +231,8 @@ TEST_F(Commands, InspectionsPrint) {
 }
 
 TEST_F(Commands, ADryRunWritesNothing) {
-  const Ran ran = run_program("trainer --dry-run --config " + path("net.yaml") + " --run " + path("dry"));
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("step 1/1"));
-  EXPECT_THAT(ran.output, HasSubstr("nothing was written"));
+  expect_ran(run_program("trainer --dry-run --config " + path("net.yaml") + " --run " + path("dry")), 0, "step 1/1",
+             "nothing was written");
   EXPECT_FALSE(fs::exists(*folder_ / "dry"));
 }
 
@@ -282,16 +259,10 @@ TEST_F(Commands, FineTuningTakesWhatFits) {
   EXPECT_EQ(after.at("head.weight").shape(), (Shape{5, 4}));
 
   const std::string start = "--config " + path("net.yaml") + " --run " + path("none") + " ";
-  const Ran nothing = trainer(start + "--set freeze='[\"*\"]'");
-  EXPECT_EQ(nothing.code, 2);
-  EXPECT_THAT(nothing.output, HasSubstr("leave no parameter to train"));
-  const Ran misspelt = trainer(start + "--set freeze='[\"feature*\"]'");
-  EXPECT_EQ(misspelt.code, 2);
-  EXPECT_THAT(misspelt.output, HasSubstr(": freeze.0: feature* is the name of no parameter"));
+  expect_ran(trainer(start + "--set freeze='[\"*\"]'"), 2, "leave no parameter to train");
+  expect_ran(trainer(start + "--set freeze='[\"feature*\"]'"), 2, ": freeze.0: feature* is the name of no parameter");
   save_safetensors({.arrays = {{"other", Array(Dtype::f32, {1})}}}, *folder_ / "other.safetensors");
-  const Ran foreign = trainer(start + "--set init_from=" + path("other.safetensors"));
-  EXPECT_EQ(foreign.code, 6);
-  EXPECT_THAT(foreign.output, HasSubstr("it has other, the model 0.weight"));
+  expect_ran(trainer(start + "--set init_from=" + path("other.safetensors")), 6, "it has other, the model 0.weight");
 }
 
 // The page of every key is the program's own; `trainer list --markdown > docs/configuration.md` brings it up to date.

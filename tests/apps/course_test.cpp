@@ -50,19 +50,13 @@ TEST(Course, WhichStatesARunComesFrom) {
     std::int64_t step;  // of the earlier state
     bool follows, comes_from;
   } kCases[] = {
-      {{}, {}, 7, true, true},
-      {{6}, {}, 6, true, true},  // it is the state gone back to
-      {{6}, {}, 3, true, true},
-      {{6}, {}, 7, true, false},  // of the course that was left
-      {{6}, {6}, 9, true, true},  // saved behind the return
-      {{6, 0}, {6}, 9, true, false},
-      {{6, 0}, {}, 3, true, false},
-      {{6, 0}, {6}, 0, true, true},
-      {{3, 9}, {3}, 9, true, true},
-      {{3, 9}, {}, 9, true, false},  // the step of the second, on the course before the
-                                     // first
-      {{6}, {3}, 2, false, false},   // another run's
-      {{}, {3}, 2, false, false},    // of what is still to come
+      {{}, {}, 7, true, true},       {{6}, {}, 6, true, true},   // it is the state gone back to
+      {{6}, {}, 3, true, true},      {{6}, {}, 7, true, false},  // of the course that was left
+      {{6}, {6}, 9, true, true},                                 // saved behind the return
+      {{6, 0}, {6}, 9, true, false}, {{6, 0}, {}, 3, true, false}, {{6, 0}, {6}, 0, true, true},
+      {{3, 9}, {3}, 9, true, true},  {{3, 9}, {}, 9, true, false},  // the second's step, before the first's course
+      {{6}, {3}, 2, false, false},                                  // another run's
+      {{}, {3}, 2, false, false},                                   // of what is still to come
   };
   for (const auto& [now, earlier, step, is_earlier, is_past] : kCases) {
     const RunState state{.step = 20, .returns = now}, before{.step = step, .returns = earlier};

@@ -8,7 +8,7 @@
 #include "nixie/data/image_folder.h"
 #include "nixie/data/mnist.h"
 #include "nixie/data/packed.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 #include "nixie/tests/errors.h"
 
@@ -64,10 +64,7 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
   write_file(folder_ / "pets/dog/5.jpg",
              Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2)));
   for (const char* action : {"verify ", "inspect "}) {
-    const Ran ran = data(action + path("pets"));
-    EXPECT_EQ(ran.code, 5) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr("cat/3.png: 7 bytes: neither JPEG nor PNG"));
-    EXPECT_THAT(ran.output, HasSubstr("dog/5.jpg: damaged JPEG"));
+    expect_ran(data(action + path("pets")), 5, "cat/3.png: 7 bytes: neither JPEG nor PNG", "dog/5.jpg: damaged JPEG");
   }
   EXPECT_THAT(data("verify " + path("pets")).output, HasSubstr("18 samples can be read, 2 cannot\n"));
   // Nothing is packed of damaged data, unless the damage is left out.
@@ -78,9 +75,8 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
   // Nor in the place of packed data, of which a run may go on.
   const std::string before = text_of(folder_ / "packed/train.packed");
   EXPECT_THAT(skipped.output, HasSubstr(fmt::format(", {} bytes\n", before.size())));
-  const Ran again = data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip");
-  EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.output, HasSubstr("packed/train.packed is there already; name another folder, or remove"));
+  expect_ran(data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip"), 2,
+             "packed/train.packed is there already; name another folder, or remove");
   EXPECT_EQ(text_of(folder_ / "packed/train.packed"), before);
 }
 
@@ -244,10 +240,9 @@ TEST_F(DataCommandTest, ATrainingRunReadsThem) {
   std::ofstream(folder_ / "net.yaml") << "model: [flatten, {linear: {out: 2}}]\n"
                                          "data: {image_folder: {batch: 4, crop: 12, resize: 12}}\n"
                                          "schedule: {constant: {rate: 0.01}}\nepochs: 2\nbackend: cpu\n";
-  const Ran ran = run_program("trainer --config " + path("net.yaml") + " --data " + path("packed") + " --run " +
-                              path("run") + " --set data.packed.augment='{scale: [0.5, 1], brightness: 0.2}'");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("data packed: 18 training and 2 test samples of 2 classes, 4 steps of 4"));
+  expect_ran(run_program("trainer --config " + path("net.yaml") + " --data " + path("packed") + " --run " +
+                         path("run") + " --set data.packed.augment='{scale: [0.5, 1], brightness: 0.2}'"),
+             0, "data packed: 18 training and 2 test samples of 2 classes, 4 steps of 4");
   EXPECT_EQ(data("verify " + path("packed")).output, "20 samples can be read, 0 cannot\n");
   EXPECT_THAT(data("inspect " + path("packed")).output, HasSubstr("mean [0."));
   const Ran predicted = run_program("trainer predict --run " + path("run") + " " + path("pets/cat/1.png"));
@@ -317,31 +312,23 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
   fs::create_symlink("a.png", folder_ / "loops/one/a.png");
   fs::create_directories(folder_ / "other");
   fs::create_symlink("pets", folder_ / "link");
-  const struct {
-    std::string arguments;
-    int code;
-    std::string expected;
-  } kCases[] = {
-      {"", 2, "ACTION is required"},
-      {"mend x", 2, "inspect"},
-      {"inspect " + path("none"), 5, "none: no such folder, .csv, .tar, .npz or .h5 file; name one as SOURCE"},
-      {"inspect " + path("shard.tar.gz"), 5, "shard.tar.gz: is no folder, .csv, .tar"},
-      {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
-      {"inspect " + path("loops"), 5, "(left out 1 links to nothing (the first: one/a.png))"},
-      {"verify " + path("loops"), 5, "(left out 1 links to nothing (the first: one/a.png))"},
-      {"pack " + path("pets"), 2, "name a folder behind the source"},
-      {"pack " + path("pets") + " " + path("pets") + "/.", 2, "/pets/. is the source or in it; name another folder"},
-      {"pack " + path("pets") + " " + path("pets") + "/new/sub", 2, "/pets/new/sub is the source or in it"},
-      {"pack " + path("pets") + " " + path("link/packed"), 2, "/link/packed is the source or in it"},
-      {"pack " + path("pets") + "/../pets " + path("other/../pets/cat"), 2, "is the source or in it"},
-      {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},
-      {"pack " + path("pets") + " " + path("packed") + " --set data.image_folder.cropp=3", 2, "did you mean \"crop\"?"},
-  };
-  for (const auto& each : kCases) {
-    const Ran ran = data(each.arguments);
-    EXPECT_EQ(ran.code, each.code) << each.arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(each.expected)) << each.arguments;
-  }
+  expect_runs(
+      [&](const std::string& arguments) { return data(arguments); },
+      {{"", 2, "ACTION is required"},
+       {"mend x", 2, "inspect"},
+       {"inspect " + path("none"), 5, "none: no such folder, .csv, .tar, .npz or .h5 file; name one as SOURCE"},
+       {"inspect " + path("shard.tar.gz"), 5, "shard.tar.gz: is no folder, .csv, .tar"},
+       {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
+       {"inspect " + path("loops"), 5, "(left out 1 links to nothing (the first: one/a.png))"},
+       {"verify " + path("loops"), 5, "(left out 1 links to nothing (the first: one/a.png))"},
+       {"pack " + path("pets"), 2, "name a folder behind the source"},
+       {"pack " + path("pets") + " " + path("pets") + "/.", 2, "/pets/. is the source or in it; name another folder"},
+       {"pack " + path("pets") + " " + path("pets") + "/new/sub", 2, "/pets/new/sub is the source or in it"},
+       {"pack " + path("pets") + " " + path("link/packed"), 2, "/link/packed is the source or in it"},
+       {"pack " + path("pets") + "/../pets " + path("other/../pets/cat"), 2, "is the source or in it"},
+       {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},
+       {"pack " + path("pets") + " " + path("packed") + " --set data.image_folder.cropp=3", 2,
+        "did you mean \"crop\"?"}});
 }
 
 // Commands with a batch say so themselves (with_batch_advice).

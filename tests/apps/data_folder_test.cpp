@@ -57,7 +57,7 @@ TEST_F(DataFolder, APathOfTheDataIsAFolder) {
   EXPECT_EQ(trainer(checkpoint + " --set data.path=" + colours).output,
             trainer(checkpoint + " --data " + colours).output);
   EXPECT_THAT(trainer(checkpoint + " --set data.path=" + path("none")).output, HasSubstr("none: no such folder"));
-  EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path stands with the dataset"));
+  EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path is with the dataset"));
 }
 
 // Keys beside it follow from the run's own configuration; the model stays, whatever the data have.

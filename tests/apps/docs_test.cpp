@@ -2,9 +2,10 @@
 // docs/exchange.md run in order.
 #include <gmock/gmock.h>
 
+#include <set>
 #include <sstream>
 
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 #include "nixie/tests/models/python.h"
 
@@ -64,6 +65,20 @@ TEST(Docs, CppBlocksStandInTheExamples) {
   EXPECT_GE(seen, 7);
 }
 
+TEST(Docs, TheReferenceHasEachTableOnce) {
+  std::istringstream page(text_of(kSource / "docs/configuration.md"));
+  std::set<std::string> tables;
+  std::string name, table;
+  for (std::string line; std::getline(page, line); table += line + "\n")
+    if (line.starts_with("##")) {
+      if (name.starts_with("### ")) {
+        EXPECT_TRUE(tables.insert(table).second) << name << " repeats a table";
+      }
+      if (line.starts_with("## ")) tables.clear();
+      name = line, table.clear(), line.clear();
+    }
+}
+
 /// Returns the text between the first two backticks of each row's second cell.
 std::vector<std::string> second_cells(const fs::path& page) {
   std::vector<std::string> cells;
@@ -81,19 +96,14 @@ TEST(Docs, NumpysTableIsComparedByAnExample) {
   const std::vector<std::string> cells = second_cells(kSource / "docs/numpy.md");
   EXPECT_GE(cells.size(), 45u);
   for (const std::string& cell : cells) EXPECT_THAT(example, HasSubstr("  expect(" + cell + ", {")) << cell;
-  const Ran ran = run_program("numpy");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("expressions, 0 differ from numpy\n"));
+  expect_ran(run_program("numpy"), 0, "expressions, 0 differ from numpy\n");
 }
 
 TEST(Docs, TheGuideRuns) {
   const TempFolder folder;
-  const Ran ran = run_program("guide", "cd '" + folder.path().string() + "'; ");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("6 2 8 2 10 18\n"));                           // 2 x
-  EXPECT_THAT(ran.output, testing::ContainsRegex("test accuracy (0\\.9|1\\.0)"));  // of spirals
-  EXPECT_THAT(ran.output, HasSubstr("arms 0 1\n"));                                // of a model that was loaded
-  EXPECT_THAT(ran.output, testing::ContainsRegex("line .*e-1"));                   // 1e-10 and less
+  expect_ran(run_program("guide", "cd '" + folder.path().string() + "'; "), 0, "6 2 8 2 10 18\n",
+             testing::ContainsRegex("test accuracy (0\\.9|1\\.0)"), "arms 0 1\n",
+             testing::ContainsRegex("line .*e-1"));  // 1e-10 and less
 }
 
 TEST(Docs, AnErrorThatNothingCatchesLooksAsThePageSays) {

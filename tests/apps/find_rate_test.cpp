@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/rates/rate_sweep.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -85,30 +85,22 @@ TEST(FindRate, IsACommandThatWritesItsChartAlone) {
       << "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 2000, test: 64, batch: 32}}\n"
          "schedule: {cosine: {rate: 0.1}}\nepochs: 2\nbackend: cpu\n";
   const std::string there = "cd '" + folder.path().string() + "'; ";
-  const Ran ran = run_program("trainer find-rate --config c.yaml --html rates.html", there);
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output,
-              AllOf(ContainsRegex(" +rate +loss +smooth\n"), ContainsRegex("try a tenth of that: [0-9.]+"),
-                    ContainsRegex("--set schedule[.]cosine[.]rate=0[.0-9]+\n"), HasSubstr("rates.html: the chart")));
+  expect_ran(run_program("trainer find-rate --config c.yaml --html rates.html", there), 0,
+             AllOf(ContainsRegex(" +rate +loss +smooth\n"), ContainsRegex("try a tenth of that: [0-9.]+"),
+                   ContainsRegex("--set schedule[.]cosine[.]rate=0[.0-9]+\n"), HasSubstr("rates.html: the chart")));
   const std::string page = text_of(folder / "rates.html");
   EXPECT_THAT(page, AllOf(HasSubstr("Loss over the learning rate"), HasSubstr(">0.001</text>"), HasSubstr("line-1"),
                           HasSubstr("try a tenth of that")));
   const auto entries = std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
   EXPECT_EQ(entries, 2);
 
-  const struct {
-    const char *options, *says;
-    int code;
-  } kRows[] = {{"--from 1 --to 0.1", "sweeps from 1 to 0.1", 2},
-               {"--from 0", "sweeps from 0 to 10", 2},
-               {"--steps 3", "--steps", 2},
-               {"--html c.txt", "html", 2},
-               {"--set data.glyphs.batch=5000", "batch", 5}};
-  for (const auto& [options, says, code] : kRows) {
-    const Ran wrong = run_program(std::string("trainer find-rate --config c.yaml ") + options, there);
-    EXPECT_EQ(wrong.code, code) << options << "\n" << wrong.output;
-    EXPECT_THAT(wrong.output, HasSubstr(says)) << options;
-  }
+  expect_runs(
+      [&](const std::string& options) { return run_program("trainer find-rate --config c.yaml " + options, there); },
+      {{"--from 1 --to 0.1", 2, "sweeps from 1 to 0.1"},
+       {"--from 0", 2, "sweeps from 0 to 10"},
+       {"--steps 3", 2, "--steps"},
+       {"--html c.txt", 2, "html"},
+       {"--set data.glyphs.batch=5000", 5, "batch"}});
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/completion.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -32,9 +33,7 @@ TEST(Doctor, SaysWhatARunWouldUse) {
 
 TEST(Doctor, AFolderThatCannotBeWrittenIsAProblem) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere but in /proc";
-  const Ran ran = run_program("trainer doctor", "cd /; ");
-  EXPECT_EQ(ran.code, 3) << ran.output;
-  EXPECT_THAT(ran.output, ContainsRegex("MEND +runs +/ cannot be written"));
+  expect_ran(run_program("trainer doctor", "cd /; "), 3, ContainsRegex("MEND +runs +/ cannot be written"));
 }
 
 // No relative path leads anywhere then; what needs none works.
@@ -171,7 +170,7 @@ TEST(Completion, OffersCommandsOptionsKeysAndValues) {
   for (const auto& [typed, offered] : kRows) {
     lines.push_back({kTrainer});
     lines.back().insert(lines.back().end(), typed.begin(), typed.end());
-    all.push_back(completions(fmt::format("{}", fmt::join(lines.back(), "\x1f"))));
+    all.push_back(completions(fmt::format("{}", fmt::join(lines.back(), "\x1f")), command_names(), for_each_command));
     EXPECT_THAT(all.back(), offered) << testing::PrintToString(typed);
   }
   for (const Shell& shell : kShells) {

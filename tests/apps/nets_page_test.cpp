@@ -2,7 +2,7 @@
 // and an ONNX file; and mistakes in a configuration with named inputs name their line.
 #include <gmock/gmock.h>
 
-#include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/models/io/onnx.h"
 #include "nixie/tests/apps/support.h"

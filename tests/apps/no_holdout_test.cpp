@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "nixie/tests/apps/colour_run.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -38,20 +39,14 @@ TEST_F(NoHoldout, TrainsOnEverythingAndWritesLast) {
        {"predict " + picture + " --run " + path("all"), "eval --split train --run " + path("all")})
     EXPECT_THAT(trainer(command).output, HasSubstr(path("all/last.h5"))) << command;
   EXPECT_EQ(trainer("export " + path("all.onnx") + " --run " + path("all")).code, 0);
-  const struct {
-    std::string command, line;
-  } kRefused[] = {
-      {"eval --run " + path("all"), "nothing of the data is held out (holdout: 0); evaluate on other data with --data"},
-      {"data pack " + path("colours") + " " + path("packed") + " --set data.image_folder.holdout=0",
-       "nothing is held out (holdout: 0), but packed data have both halves"},
-      {train("no", " --set patience=3"), "patience counts evaluations, but nothing is held out (holdout: 0)"},
-      {train("no", " --set schedule=plateau"), "the plateau watches evaluations, but nothing is held out"},
-  };
-  for (const auto& [command, line] : kRefused) {
-    const Ran refused = trainer(command);
-    EXPECT_EQ(refused.code, 2) << command << refused.output;
-    EXPECT_THAT(refused.output, HasSubstr(line));
-  }
+  expect_runs(
+      trainer,
+      {{"eval --run " + path("all"), 2,
+        "nothing of the data is held out (holdout: 0); evaluate on other data with --data"},
+       {"data pack " + path("colours") + " " + path("packed") + " --set data.image_folder.holdout=0", 2,
+        "nothing is held out (holdout: 0), but packed data have both halves"},
+       {train("no", " --set patience=3"), 2, "patience counts evaluations, but nothing is held out (holdout: 0)"},
+       {train("no", " --set schedule=plateau"), 2, "the plateau watches evaluations, but nothing is held out"}});
   EXPECT_FALSE(fs::exists(path("no")));
   EXPECT_EQ(trainer("eval --split all --run " + path("all")).code, 0);
   EXPECT_THAT(trainer("data inspect " + path("colours") + " --set data.image_folder.holdout=0").output,

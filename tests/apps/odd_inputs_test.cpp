@@ -8,7 +8,7 @@
 #include "nixie/data/files/packed_file.h"
 #include "nixie/data/files/table_file.h"
 #include "nixie/data/files/tar_file.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
@@ -96,9 +96,8 @@ TEST(OddInputs, PicturesOfEveryKindTrainAndArePredicted) {
   const Ran ran = run_program("trainer " + net_for(folder, "photos"));
   ASSERT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("of 2 classes"));
-  const Ran verified = run_program("trainer data verify '" + (folder / "photos").string() + "'");
-  EXPECT_EQ(verified.code, 0) << verified.output;
-  EXPECT_THAT(verified.output, HasSubstr("20 samples can be read, 0 cannot"));
+  expect_ran(run_program("trainer data verify '" + (folder / "photos").string() + "'"), 0,
+             "20 samples can be read, 0 cannot");
   const Ran predicted = run_program("trainer predict '" + (folder / "photos").string() + "' --csv --topk 1 --run '" +
                                     (folder / "run").string() + "'");
   EXPECT_EQ(predicted.code, 0) << predicted.output;
@@ -119,9 +118,8 @@ TEST(OddInputs, DataSmallerThanABatchNamesTheSetting) {
   const TempFolder folder;
   for (const char* file : {"few/a/1.png", "few/b/1.png", "few/a/2.png"})
     write_file(folder / file, plain_png(4, PNG_FORMAT_RGB, 9));
-  const Ran ran = run_program("trainer " + net_for(folder, "few"));
-  EXPECT_EQ(ran.code, 5);
-  EXPECT_THAT(ran.output, HasSubstr("2 samples, too few for a batch of 4; set a smaller batch"));
+  expect_ran(run_program("trainer " + net_for(folder, "few")), 5,
+             "2 samples, too few for a batch of 4; set a smaller batch");
   const Ran smaller = run_program("trainer " + net_for(folder, "few") + " --set data.image_folder.batch=2");
   EXPECT_EQ(smaller.code, 0) << smaller.output;
 }

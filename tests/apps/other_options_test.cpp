@@ -113,18 +113,20 @@ TEST(OtherOptions, EveryRowOfTheTablesNamesWhatThereIs) {
   std::string help = run_program("trainer --help").output;
   for (const std::string& command : command_names()) help += run_program("trainer " + command + " --help").output;
   for (const OtherWord& row : other_options()) {
-    if (row.here.starts_with("--")) {
-      EXPECT_THAT(help, HasSubstr(row.here)) << row.word;
+    if (row.known_word.starts_with("--")) {
+      EXPECT_THAT(help, HasSubstr(row.known_word)) << row.word;
       continue;
     }
-    std::string key = row.here;
+    std::string key = row.known_word;
     if (const std::size_t name = key.find("DATASET"); name != std::string::npos) key.replace(name, 7, "glyphs");
     EXPECT_THAT(error_of([&] { parse_config("{model: lenet, data: glyphs, epochs: 1}", "", {key + "={}"}); }),
                 testing::Not(HasSubstr("unknown")))
         << row.word;
   }
   for (const OtherWord& row : other_commands())
-    EXPECT_THAT(row.here == "*" ? row.text : help, HasSubstr(row.here == "*" ? "`trainer " : row.here)) << row.word;
+    EXPECT_THAT(row.known_word == "*" ? row.text : help,
+                HasSubstr(row.known_word == "*" ? "`trainer " : row.known_word))
+        << row.word;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/arrays.h"
 #include "nixie/tests/data/pictures.h"
 
@@ -67,12 +67,12 @@ backend: cpu
   for (const auto& [pictures, masks] : {std::pair("some", "seg"), {"some", "hard"}, {"hard", "seg"}, {"seg", "hard"}})
     for (const char* overwrite : {"", " --overwrite"}) {
       const std::string picture = (folder / pictures / "3.png").string(), mask = (folder / masks / "3.png").string();
-      const Ran ran =
-          trainer(fmt::format("predict --run {} {} --masks {}{}", run, picture, (folder / masks).string(), overwrite));
-      EXPECT_EQ(ran.code, 2);
-      EXPECT_EQ(ran.output, fmt::format("{} is the same file as {}, which this command uses; name another folder with "
-                                        "--masks\n",
-                                        mask, picture));
+      expect_ran(
+          trainer(fmt::format("predict --run {} {} --masks {}{}", run, picture, (folder / masks).string(), overwrite)),
+          2,
+          testing::Eq(fmt::format("{} is the same file as {}, which this command uses; name another folder with "
+                                  "--masks\n",
+                                  mask, picture)));
     }
   const Ran onto_link =
       trainer(fmt::format("predict --run {} {}/3.png --masks {} --overwrite", run, seg, (folder / "some").string()));
@@ -82,17 +82,14 @@ backend: cpu
   const std::string again = fmt::format("predict --run {} {}/3.png --masks {}", run, seg, (folder / "masks").string());
   const auto bytes = read_file(file, 1 << 20);
   write_file(file, {'m', 'i', 'n', 'e'});
-  const Ran refused = trainer(again);
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.output, HasSubstr("masks/3.png is there already; name another folder, or replace masks with --"));
+  expect_ran(trainer(again), 2, "masks/3.png is there already; name another folder, or replace masks with --");
   EXPECT_EQ(read_file(file, 1 << 20), (Bytes{'m', 'i', 'n', 'e'}));
   EXPECT_EQ(trainer(again + " --overwrite").code, 0);
   EXPECT_EQ(read_file(file, 1 << 20), bytes);
-  const Ran twice = trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg));
-  EXPECT_EQ(twice.code, 2);
-  EXPECT_THAT(twice.output, HasSubstr(fmt::format("the masks of {0}/3.png and {0}/3.png would both be {0}/out/3.png; "
-                                                  "predict them one by one with a folder of --masks for each",
-                                                  seg)));
+  expect_ran(trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg)), 2,
+             fmt::format("the masks of {0}/3.png and {0}/3.png would both be {0}/out/3.png; "
+                         "predict them one by one with a folder of --masks for each",
+                         seg));
 }
 
 TEST(Predict, NumbersOfATable) {
@@ -148,16 +145,12 @@ backend: cpu
     if (name.ends_with("weight"))
       array = Array::from(std::vector<float>(static_cast<std::size_t>(array.size()), 3e38f), array.shape());
   save_checkpoint(checkpoint, large);
-  const Ran evaluated = trainer("eval --checkpoint " + large);
-  EXPECT_EQ(evaluated.code, 7) << evaluated.output;
-  EXPECT_THAT(evaluated.output,
-              HasSubstr("the loss is not finite; the first to be so is the output of 1 (linear); take another "
-                        "checkpoint\n"));
-  const Ran predicted = trainer("predict --checkpoint " + large + " " + (folder / "data/0/0.png").string());
-  EXPECT_EQ(predicted.code, 7) << predicted.output;
-  EXPECT_THAT(predicted.output,
-              HasSubstr("0.png: the model's output is not finite; the first to be so is the output of 1 "
-                        "(linear); take another checkpoint\n"));
+  expect_ran(trainer("eval --checkpoint " + large), 7,
+             "the loss is not finite; the first to be so is the output of 1 (linear); take another "
+             "checkpoint\n");
+  expect_ran(trainer("predict --checkpoint " + large + " " + (folder / "data/0/0.png").string()), 7,
+             "0.png: the model's output is not finite; the first to be so is the output of 1 "
+             "(linear); take another checkpoint\n");
 }
 
 // No checkpoint helps against a row that an embedding does not have, nor a smaller rate: every command names it.
@@ -183,7 +176,7 @@ backend: cpu
 )";
   std::ofstream(folder / "rows.csv") << "a,b,c\n0,1,4\n0,5,1\n";
   const std::string here = "cd '" + folder.path().string() + "'; ",
-                    told = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
+                    message = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
                     first = "is not finite; the first to be so is the output of 1 (embedding)";
   ASSERT_EQ(run_program("trainer --config net.yaml --run run", here).code, 0);
   const struct {
@@ -202,7 +195,7 @@ backend: cpu
     const Ran ran = run_program("trainer " + arguments, here);
     EXPECT_EQ(ran.code, 7) << arguments << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(begin)) << arguments;
-    EXPECT_THAT(ran.output, testing::EndsWith(told)) << arguments;
+    EXPECT_THAT(ran.output, testing::EndsWith(message)) << arguments;
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/backends/forwarding_backend.h"
 
 namespace nixie {
@@ -170,9 +170,7 @@ TEST(ProfileCommand, PrintsTablesAndWritesATrace) {
 
   EXPECT_EQ(run_program("trainer profile --config " + config + " --steps 0").code, 2);
   EXPECT_EQ(run_program("trainer profile").code, 2);
-  const Ran refused = run_program("trainer profile --config " + config + " --steps 1 --trace /nowhere/t.json");
-  EXPECT_EQ(refused.code, 8) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("/nowhere"));
+  expect_ran(run_program("trainer profile --config " + config + " --steps 1 --trace /nowhere/t.json"), 8, "/nowhere");
 }
 
 }  // namespace

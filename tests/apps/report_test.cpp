@@ -9,7 +9,7 @@
 #include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -316,9 +316,8 @@ TEST(Compare, SetsRunsBesideEachOther) {
                                                               "Learning rate", "Images per second", "Test f1"));
   EXPECT_THAT(between(html, "class=\"line line-", "\""),
               ElementsAre("0", "1", "0", "1", "0", "1", "0", "1", "0", "1", "1"));
-  const Ran none = run_program("trainer compare " + a + " " + folder.path().string());
-  EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.output, HasSubstr("holds no metrics.csv; name folders of runs"));
+  expect_ran(run_program("trainer compare " + a + " " + folder.path().string()), 2,
+             "holds no metrics.csv; name folders of runs");
 }
 
 TEST(Compare, TablesThatNoRunWroteAreRefusedWithTheirLine) {

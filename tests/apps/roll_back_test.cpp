@@ -269,9 +269,9 @@ TEST(RollBack, ACourseThatAResumeLeftIsNotGoneBackTo) {
                 {.run = run.path(), .out = out.file()});
   again.resume(run / "step-2.h5");
   EXPECT_TRUE(again.train());
-  const std::string told = out.text();
-  EXPECT_THAT(told, HasSubstr("1 of 5 times, the run goes back to step 2,"));
-  EXPECT_THAT(told, testing::Not(HasSubstr("rows are missing")));
+  const std::string output = out.text();
+  EXPECT_THAT(output, HasSubstr("1 of 5 times, the run goes back to step 2,"));
+  EXPECT_THAT(output, testing::Not(HasSubstr("rows are missing")));
 }
 
 // Which checkpoints there are to go back to follows from the configuration that each was made under.

@@ -267,16 +267,16 @@ TEST(RunFolder, PipesAndFoldersInPlaceOfFilesAreRefused) {
 TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   using namespace std::chrono_literals;
   std::mutex mutex;
-  std::vector<std::string> told;
+  std::vector<std::string> reports;
   Watchdog watchdog(
       [&](const std::string& text) {
         const std::lock_guard lock(mutex);
-        told.push_back(text);
+        reports.push_back(text);
       },
       100ms);
   const auto count = [&] {
     const std::lock_guard lock(mutex);
-    return told.size();
+    return reports.size();
   };
   const auto wait_until_told = [&](std::size_t times) {
     for (int wait = 0; wait < 200 && count() < times; ++wait) std::this_thread::sleep_for(20ms);
@@ -285,12 +285,13 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   };
   watchdog.enter("waits for a batch of the loader");
   wait_until_told(1);  // nothing is known of the usual time before the first step
-  EXPECT_THAT(told[0], testing::ContainsRegex("^no first step for .*: the run waits for a batch of the loader\n"));
+  EXPECT_THAT(reports[0], testing::ContainsRegex("^no first step for .*: the run waits for a batch of the loader\n"));
   for (int i = 0; i < 5; ++i) watchdog.mark();
   wait_until_told(2);
-  EXPECT_THAT(told[1], testing::ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
-  EXPECT_THAT(told[1], HasSubstr("(watchdog 0) runs"));
-  EXPECT_THAT(told[1], HasSubstr(fmt::format("thread {} (", ::getpid())));
+  EXPECT_THAT(reports[1],
+              testing::ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
+  EXPECT_THAT(reports[1], HasSubstr("(watchdog 0) runs"));
+  EXPECT_THAT(reports[1], HasSubstr(fmt::format("thread {} (", ::getpid())));
   watchdog.mark();
   wait_until_told(3);
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "nixie/tests/apps/colour_run.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -69,9 +70,7 @@ TEST_F(SampleLists, WithoutFilesCountTheSamples) {
       << "model: [flatten, {linear: {out: 1}}]\nsteps: 2\nbackend: cpu\nloss: mean_squared\n"
       << "data: {arrays: {path: \"" << path("numbers.csv") << "\", batch: 2, holdout: 0.4}}\n";
   ASSERT_EQ(trainer("--config " + path("numbers.yaml") + " --run " + path("numbers")).code, 0);
-  const Ran refused = trainer("eval --csv --run " + path("numbers"));
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.output, HasSubstr("so samples have no classes; leave --csv out"));
+  expect_ran(trainer("eval --csv --run " + path("numbers")), 2, "so samples have no classes; leave --csv out");
 }
 
 // Samples that a report shows as wrong can be found.

@@ -6,7 +6,7 @@
 
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/arrays.h"
 
 namespace nixie {
@@ -224,10 +224,8 @@ TEST(Targets, ThatFitTheRunNoLongerAreTheDatasFault) {
   labels.back() = 9;
   write_file(folder / "labels.npy", labels);
   for (const char* set : {"", " --set steps=8"}) {
-    const Ran resumed = run_program("trainer --resume --run " + run + set);
-    EXPECT_EQ(resumed.code, 5) << resumed.output;
-    EXPECT_THAT(resumed.output, HasSubstr("the model has 3 outputs, the data 10 classes"));
-    EXPECT_THAT(resumed.output, HasSubstr("; but the run trained with this configuration, so its data have changed: "));
+    expect_ran(run_program("trainer --resume --run " + run + set), 5, "the model has 3 outputs, the data 10 classes",
+               "; but the run trained with this configuration, so its data have changed: ");
   }
 }
 
@@ -341,10 +339,8 @@ TEST(Targets, PredictReadsArrays) {
     file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 6, 4, 5}, pixels);
   }
   const std::string file = (folder / "new.h5").string();
-  const Ran ran = run_program("trainer predict " + file + " --csv --topk 1 --run " + run);
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr(file + "[0],1,2,"));
-  EXPECT_THAT(ran.output, HasSubstr(file + "[1],1,0,"));
+  expect_ran(run_program("trainer predict " + file + " --csv --topk 1 --run " + run), 0, file + "[0],1,2,",
+             file + "[1],1,0,");
   const Ran eval = run_program("trainer eval --run " + run);
   EXPECT_THAT(eval.output, HasSubstr("test accuracy 1.0000 loss ")) << eval.output;
   // A picture has no five channels.

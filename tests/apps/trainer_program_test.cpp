@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "nixie/tests/apps/child.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -51,9 +51,7 @@ TEST_F(TrainerProgram, TrainsAndPrintsTheResultLast) {
     EXPECT_THAT(run("--run " + path(folder)).output, HasSubstr(fmt::format("already holds a run ({})", mine)));
   }
   // A finished run that is resumed prints its result again, from its folder alone.
-  const Ran resumed = run_program("trainer --resume --run " + path("run"));
-  EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr(ran.output.substr(last)));
+  expect_ran(run_program("trainer --resume --run " + path("run")), 0, HasSubstr(ran.output.substr(last)));
 }
 
 // A file may leave the length of its runs to each of them.
@@ -78,33 +76,24 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
   std::filesystem::create_directories(folder_ / "alone");
   std::filesystem::create_directories(folder_ / "run");
   std::ofstream(folder_ / "alone/photo.jpg") << "a picture";
-  const struct {
-    std::string arguments;
-    int code;
-    std::string expected;
-  } kCases[] = {
-      {"--set optimizer.adam.beta=1", 2, "--set optimizer.adam.beta=1: unknown key"},
-      {"--epochs 3", 2, "to change the configuration write --set epochs=3"},
-      {"--data folder --accumulate 2", 2, "to change the configuration write --set accumulate=2"},
-      {"--optimizer.sgd.momentum=0.5", 2, "write --set optimizer.sgd.momentum=0.5"},
-      {"--set model=mlpp", 2, "did you mean \"mlp\"?"},
-      {"--set backend=cuda --set threads=-1", 2, "threads is -1"},
-      {"--set data.mnist.path=/nonexistent", 5, "/nonexistent"},
-      {"--resume " + path("damaged.h5"), 6, "damaged.h5"},
-      {"--run " + path("x") + " --set schedule.constant.rate=1e38 --set optimizer=sgd --set clip_norm=0", 7,
-       "not finite"},
-      {"--run /proc/nixie", 8, "/proc/nixie"},
-      {"--set data.mnist.path=/nonexistent --run " + path("net.yaml"), 8, "net.yaml is no folder; choose another with"},
-      {"--resume --run " + path("nothing"), 2, "no folder"},
-      {"--resume " + path("nothing"), 6, "give the path of a checkpoint or of a run's folder"},
-      {"--resume " + path("alone/photo.jpg"), 6, "photo.jpg is no nixie checkpoint"},
-      {"--resume " + folder_.path().string() + " --run " + path("nothing"), 2, "expected one of them"},
-  };
-  for (const auto& c : kCases) {
-    const Ran ran = run(c.arguments);
-    EXPECT_EQ(ran.code, c.code) << c.arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.arguments;
-  }
+  expect_runs([&](const std::string& arguments) { return run(arguments); },
+              {{"--set optimizer.adam.beta=1", 2, "--set optimizer.adam.beta=1: unknown key"},
+               {"--epochs 3", 2, "to change the configuration write --set epochs=3"},
+               {"--data folder --accumulate 2", 2, "to change the configuration write --set accumulate=2"},
+               {"--optimizer.sgd.momentum=0.5", 2, "write --set optimizer.sgd.momentum=0.5"},
+               {"--set model=mlpp", 2, "did you mean \"mlp\"?"},
+               {"--set backend=cuda --set threads=-1", 2, "threads is -1"},
+               {"--set data.mnist.path=/nonexistent", 5, "/nonexistent"},
+               {"--resume " + path("damaged.h5"), 6, "damaged.h5"},
+               {"--run " + path("x") + " --set schedule.constant.rate=1e38 --set optimizer=sgd --set clip_norm=0", 7,
+                "not finite"},
+               {"--run /proc/nixie", 8, "/proc/nixie"},
+               {"--set data.mnist.path=/nonexistent --run " + path("net.yaml"), 8,
+                "net.yaml is no folder; choose another with"},
+               {"--resume --run " + path("nothing"), 2, "no folder"},
+               {"--resume " + path("nothing"), 6, "give the path of a checkpoint or of a run's folder"},
+               {"--resume " + path("alone/photo.jpg"), 6, "photo.jpg is no nixie checkpoint"},
+               {"--resume " + folder_.path().string() + " --run " + path("nothing"), 2, "expected one of them"}});
   EXPECT_EQ(run_program("trainer help predict").output, run_program("trainer predict --help").output);
   EXPECT_EQ(run_program("trainer --help").code, 0);
   EXPECT_THAT(run_program("trainer --list").output,
@@ -119,9 +108,8 @@ TEST_F(TrainerProgram, ExitCodesSayWhatWentWrong) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 // Within a limit: where the system promises any memory, what asks for more than there is gets killed.
 TEST_F(TrainerProgram, WantOfMemoryNamesTheWeights) {
-  const Ran ran = run("--set data.generated.height=60000 --set data.generated.width=60000", "ulimit -v 64000000; ");
-  EXPECT_EQ(ran.code, 4) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("1.weight f32 [16, 10800000000]: no 691200000000 bytes"));
+  expect_ran(run("--set data.generated.height=60000 --set data.generated.width=60000", "ulimit -v 64000000; "), 4,
+             "1.weight f32 [16, 10800000000]: no 691200000000 bytes");
 }
 #endif
 
@@ -136,9 +124,8 @@ TEST_F(TrainerProgram, EveryProblemOfAFileIsPrinted) {
 
 TEST_F(TrainerProgram, AFileThatCannotGrowIsAStorageFault) {
   // The limit (in blocks of 512 or 1024 bytes) lets the tables and the report be written and no checkpoint.
-  const Ran ran = run_program("trainer --config " + path("net.yaml") + " --run " + path("run"), "ulimit -f 140; ");
-  EXPECT_EQ(ran.code, 8) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr(".h5"));
+  expect_ran(run_program("trainer --config " + path("net.yaml") + " --run " + path("run"), "ulimit -f 140; "), 8,
+             ".h5");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "last.h5"));
 }
 
@@ -248,9 +235,8 @@ TEST_F(TrainerProgram, Usr1WhileTheRunBeginsIsKept) {
 TEST_F(TrainerProgram, ASecondTrainerInAFolderIsRefused) {
   Child child({"--config", path("net.yaml"), "--run", path("run"), "--set", "steps=0", "--set", "epochs=100000"});
   ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(folder_ / "run" / "last.h5"); }));
-  const Ran second = run_program("trainer --resume --run " + path("run"));
-  EXPECT_EQ(second.code, 2);
-  EXPECT_THAT(second.output, MatchesRegex("(.*\n)*.*run is in use by another trainer .pid [0-9]+ on .*"));
+  expect_ran(run_program("trainer --resume --run " + path("run")), 2,
+             MatchesRegex("(.*\n)*.*run is in use by another trainer .pid [0-9]+ on .*"));
   child.send(SIGKILL);
   child.wait();
   const Ran third = run_program("trainer --resume --run " + path("run") + " --set epochs=0 --set steps=1");
@@ -273,9 +259,8 @@ TEST_F(TrainerProgram, ClosedStandardStreamsHarmNothing) {
 TEST_F(TrainerProgram, MistakesInLossAndMetricsLeaveNoRun) {
   for (const char* wrong : {"'metrics=[{top_k: {k: 200}}]'", "'loss={cross_entropy: {class_weights: [1, 2]}}'",
                             "accumulate=2 'loss={cross_entropy: {class_weights: [1, 2]}}'"}) {
-    const Ran ran = run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " --set " + wrong);
-    EXPECT_EQ(ran.code, 2) << ran.output;
-    EXPECT_THAT(ran.output, testing::Not(HasSubstr("epoch 1")));
+    expect_ran(run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " --set " + wrong), 2,
+               testing::Not(HasSubstr("epoch 1")));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "run")) << wrong;
   }
 }
@@ -284,11 +269,8 @@ TEST_F(TrainerProgram, MistakesInLossAndMetricsLeaveNoRun) {
 TEST_F(TrainerProgram, ThreadsThatCannotStartEndTheRun) {
   const std::string limited = "ulimit -v 1500000; timeout 60 ";
   for (const char* threads : {"--set threads=3000", "--set loader.threads=1000 --set threads=1"}) {
-    const Ran ran =
-        run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " " + threads, limited);
-    EXPECT_EQ(ran.code, 4) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(" cannot be started: "));
-    EXPECT_THAT(ran.output, testing::EndsWith("(ulimit -u, ulimit -v)\n"));  // and no word of the batch
+    expect_ran(run_program("trainer --config " + path("net.yaml") + " --run " + path("run") + " " + threads, limited),
+               4, " cannot be started: ", testing::EndsWith("(ulimit -u, ulimit -v)\n"));  // and no word of the batch
   }
 }
 #endif
@@ -297,19 +279,14 @@ TEST_F(TrainerProgram, AResumedRunKeepsItsOwnConfiguration) {
   ASSERT_EQ(run("--run " + path("run") + " --set data.glyphs.train=105 --set epochs=1").code, 0);
   const std::string own = text_of(folder_ / "run" / "config.yaml");
   // The file that began it names other data; the run uses its own, and says so.
-  const Ran resumed = run("--resume --run " + path("run"));
-  EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("data.glyphs.train: 105 -> 205"));
-  EXPECT_THAT(resumed.output, HasSubstr("data glyphs: 105 training"));
+  expect_ran(run("--resume --run " + path("run")), 0, "data.glyphs.train: 105 -> 205", "data glyphs: 105 training");
   EXPECT_EQ(text_of(folder_ / "run" / "config.yaml"), own);
   // What --set names may change, where the checkpoint still fits.
-  const Ran longer = run_program("trainer --resume --run " + path("run") + " --set epochs=2 --set data.glyphs.test=60");
-  EXPECT_EQ(longer.code, 6) << longer.output;
-  EXPECT_THAT(longer.output, HasSubstr("test samples 50, this one has 60"));
+  expect_ran(run_program("trainer --resume --run " + path("run") + " --set epochs=2 --set data.glyphs.test=60"), 6,
+             "test samples 50, this one has 60");
   EXPECT_EQ(text_of(folder_ / "run" / "config.yaml"), own);
-  const Ran further = run_program("trainer --resume --run " + path("run") + " --set epochs=2");
-  EXPECT_EQ(further.code, 0) << further.output;
-  EXPECT_THAT(further.output, HasSubstr("changed since the checkpoint: epochs: 1 -> 2"));
+  expect_ran(run_program("trainer --resume --run " + path("run") + " --set epochs=2"), 0,
+             "changed since the checkpoint: epochs: 1 -> 2");
 }
 
 // A checkpoint's weights take the place of any others; where none was saved, init_from gives the first ones.
@@ -318,23 +295,14 @@ TEST_F(TrainerProgram, AResumedRunRefusesOtherFirstWeights) {
   const std::string own = text_of(folder_ / "run" / "config.yaml"), weights = path("run/best.h5");
   std::filesystem::create_directory(folder_ / "unsaved");
   std::filesystem::copy(folder_ / "run/config.yaml", folder_ / "unsaved/config.yaml");
-  const struct {
-    std::string resume;
-    int code;
-    std::string expected;
-  } kCases[] = {{"--resume " + path("run/last.h5") + " --set init_from=" + weights, 2,
-                 "init_from is " + weights + ", but a resumed run goes on with its checkpoint's weights; take --set"},
-                {"--resume " + path("run") + " --set init_from=" + weights, 2, "but a resumed run goes on"},
-                {"--resume " + path("run") + " --set 'init_from=\"\"'", 0, "test accuracy"},
-                {"--resume " + path("unsaved") + " --set init_from=" + weights, 0, "8 of 8 arrays taken"}};
-  for (const auto& [resume, code, expected] : kCases) {
-    const Ran ran = run_program("trainer " + resume);
-    EXPECT_EQ(ran.code, code) << resume << ": " << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(expected)) << resume;
-    if (code != 0) {
-      EXPECT_EQ(text_of(folder_ / "run/config.yaml"), own);
-    }
-  }
+  const auto resumed = [](const std::string& arguments) { return run_program("trainer --resume " + arguments); };
+  expect_runs(resumed,
+              {{path("run/last.h5") + " --set init_from=" + weights, 2,
+                "init_from is " + weights + ", but a resumed run goes on with its checkpoint's weights; take --set"},
+               {path("run") + " --set init_from=" + weights, 2, "but a resumed run goes on"}});
+  EXPECT_EQ(text_of(folder_ / "run/config.yaml"), own);
+  expect_runs(resumed, {{path("run") + " --set 'init_from=\"\"'", 0, "test accuracy"},
+                        {path("unsaved") + " --set init_from=" + weights, 0, "8 of 8 arrays taken"}});
 }
 
 // As the README has it: the newest run of a configuration goes on, with the data it was begun with.
@@ -357,9 +325,7 @@ TEST_F(TrainerProgram, TheNewestRunOfAConfigurationGoesOn) {
 // Mistakes that can be found at once are found before an hour of reading pictures.
 TEST_F(TrainerProgram, AFolderThatHoldsARunIsRefusedBeforeDataIsLoaded) {
   ASSERT_EQ(run("--run " + path("run") + " --set epochs=1").code, 0);
-  const Ran again = run("--run " + path("run") + " --set data.mnist.path=/nonexistent");
-  EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.output, HasSubstr("already holds a run"));
+  expect_ran(run("--run " + path("run") + " --set data.mnist.path=/nonexistent"), 2, "already holds a run");
 }
 
 TEST_F(TrainerProgram, ASignalSavesAndAResumeGoesOn) {
@@ -370,10 +336,8 @@ TEST_F(TrainerProgram, ASignalSavesAndAResumeGoesOn) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
   const std::int64_t step = std::get<std::int64_t>(load_checkpoint(folder_ / "run" / "last.h5").state.at("step"));
   EXPECT_GT(step, 0);
-  const Ran ran =
-      run("--resume --run " + path("run") + " --set steps=" + std::to_string(step + 5) + " --set epochs=100000");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("resumed after step " + std::to_string(step)));
+  expect_ran(run("--resume --run " + path("run") + " --set steps=" + std::to_string(step + 5) + " --set epochs=100000"),
+             0, "resumed after step " + std::to_string(step));
 }
 
 // Killed over and over at arbitrary moments, the finished run equals one that was left alone.

@@ -261,7 +261,7 @@ TEST(Trainer, FurtherMetricsHaveColumnsAndTimeGoesOn) {
   EXPECT_THAT(lines_of(folder / "timing.csv").back(), testing::StartsWith("3,23,100"));
 }
 
-// Told to stop while it evaluates, a run does not finish the evaluation first, and the resumed one begins with it.
+// A run that is to stop while it evaluates does not finish the evaluation first, and the resumed one begins with it.
 TEST(Trainer, AnEvaluationIsInterrupted) {
   const TempFolder whole, broken;
   TrainConfig config = small_config();

@@ -88,7 +88,7 @@ TEST(Diagnosis, NamesTheLineOfTheMistake) {
       {"m: [a,\n  {b: 1}\n  words\n  , {c: 1}]\n", "3:3", "no `,` between"},
       {"m: [a,\n  {b: 1}\n  {c: 1}]\n", "2:8", "no `,` between"},
       {"m: {a: 0.9\n    b: 1}\n", "1:10", "no `,` between"},
-      // indentation
+      // mistakes of indentation
       {" m: [1]\ns: 2\n", "1:2", "indented by 1 and line 2 by 0"},
       {"m: 1\n s: 2\n", "2:2", "indented by 1 and line 1 by 0"},
       {"m:\n   a: 1\n  b: 2\n  c: 2\n", "2:4", "indented by 3 and line 3 by 2"},
@@ -143,14 +143,14 @@ TEST(Diagnosis, NamesTheLineOfTheMistake) {
       {"m:\n  - a: {\n      b: {c: 1,\n      d: 2\n    }\n  - e\n", "3:10", "this { is never closed"},
       {"m: {a: {b: 1}\n  *}\nd: 1\n", "2:3", "no `,` between"},
       {"m: {a: {b: 1}\n  :}\nd: 1\n", "2:3", "no key in front of this colon"},
-      {"s: 1\nm: x {a: {b: 1}}\n", "2:6", "more stands between the colon and this {"},
-      {"s: 1\nm: x {\n  a: {b: 1}}\n", "2:6", "more stands between the colon and this {"},
+      {"s: 1\nm: x {a: {b: 1}}\n", "2:6", "there is more between the colon and this {"},
+      {"s: 1\nm: x {\n  a: {b: 1}}\n", "2:6", "there is more between the colon and this {"},
       {"s: 1\nm={a: {b: 1,\n  c: 1}}\n", "2:3", "no `: ` in front of this {"},
       // a text behind | or >
       {"m|\n  a\nb: 1\n", "1:2", "no `: ` in front of this |"},
       {"m:\n  - a:>-\n      b\n    c: 1\n", "2:7", "no `: ` in front of this >"},
       {"m:\n  - a |\n      b\n    c: 1\n", "2:7", "no `: ` in front of this |"},
-      {"m: x |\n  a\nb: 1\n", "1:6", "more stands between the colon and this |"},
+      {"m: x |\n  a\nb: 1\n", "1:6", "there is more between the colon and this |"},
       {"l:\n  a: 1\nm: |\n    b\n  c\nd: 1\n", "4:5", "indented by 4 and line 5 by 2"},
       {"l:\n  - a: 1\nm:\n    - a: |\n    b\n  - c: 1\n", "5:5", "a text behind | or >"},
       {"m:\n  a: |\n      b\n    c: 1\n  - d: |\n    e\n", "2:3", "no `- ` in this line"},

@@ -199,11 +199,11 @@ TEST(Suggestion, KeysOfOtherFrameworks) {
                             {"gpu", "it is \"backend\" with cuda"},
                             {"dropout", "a dropout is a layer, as model: [..., {dropout: {rate: 0.5}}]"},
                             {"shuffle", "there is none: training samples are always shuffled, by seed"},
-                            {"num_classes", "it stands with the net, as model: {lenet: {classes: 10}}"},
-                            {"image_size", "it stands with the dataset, as data: {image_folder: {crop: 224}}"},
-                            {"wd", "it stands under optimizer, as {sgd: {weight_decay: 1e-4}}"},
-                            {"smoothing", "it stands under loss, as {cross_entropy: {label_smoothing: 0.1}}"},
-                            {"mixup_alpha", "it stands under mixing, as {mixup: 0.2} or {cutmix: 1}"},
+                            {"num_classes", "it is with the net, as model: {lenet: {classes: 10}}"},
+                            {"image_size", "it is with the dataset, as data: {image_folder: {crop: 224}}"},
+                            {"wd", "it is under optimizer, as {sgd: {weight_decay: 1e-4}}"},
+                            {"smoothing", "it is under loss, as {cross_entropy: {label_smoothing: 0.1}}"},
+                            {"mixup_alpha", "it is under mixing, as {mixup: 0.2} or {cutmix: 1}"},
                             {"deterministic", "there is none: a run on the same device repeats with the same seed"},
                             {"gradient_clip_algorithm", "clip_norm: 1 clips by the norm, clip_value: 1 each value"},
                             {"num_sanity_val_steps", "`trainer --dry-run` does one step and one evaluation"},
@@ -212,10 +212,10 @@ TEST(Suggestion, KeysOfOtherFrameworks) {
                             {"half bf16 tf32", "it is \"precision\" with fp16, bf16 or tf32"},
                             {"fp16 mixed_precision", "it is \"precision\" with fp16 or bf16"},
                             {"ema_decay", did("ema")},
-                            {"base_lr", "the learning rate stands under schedule, as {constant: {rate: 0.01}}"},
+                            {"base_lr", "the learning rate is under schedule, as {constant: {rate: 0.01}}"},
                             {"mixup", "mixup is a key of mixing: write mixing.mixup"},
                             {"cutmix", "cutmix is a key of mixing: write mixing.cutmix"},
-                            {"output_dir", "a run's folder is told by --run DIR"},
+                            {"output_dir", "a run's folder is named by --run DIR"},
                             {"logger", "there is none; a run's folder holds metrics.csv, log.txt and report.html"},
                             {"num_workers", "the threads that decode are loader.threads"}});
 }
@@ -255,14 +255,14 @@ TEST(Suggestion, EveryRowOfTheTablesIsAnswered) {
   const std::sregex_token_iterator first(text.begin(), text.end(), word), last;
   const std::set<std::string> documented(first, last);
   for (const OtherWord& row : other_names()) {
-    EXPECT_TRUE(documented.contains(row.here)) << row.here;
-    EXPECT_EQ(did_you_mean(row.word, {row.here}),
-              row.text.empty() ? "; " + did(row.here) : "; it is \"" + row.here + "\" " + row.text)
+    EXPECT_TRUE(documented.contains(row.known_word)) << row.known_word;
+    EXPECT_EQ(did_you_mean(row.word, {row.known_word}),
+              row.text.empty() ? "; " + did(row.known_word) : "; it is \"" + row.known_word + "\" " + row.text)
         << row.word;
   }
   for (const OtherWord& row : absent_words()) {
-    EXPECT_TRUE(row.here == "*" || documented.contains(row.here)) << row.here;
-    EXPECT_EQ(did_you_mean(row.word, {row.here}), "; " + row.text) << row.word;
+    EXPECT_TRUE(row.known_word == "*" || documented.contains(row.known_word)) << row.known_word;
+    EXPECT_EQ(did_you_mean(row.word, {row.known_word}), "; " + row.text) << row.word;
   }
 }
 
@@ -282,10 +282,9 @@ TEST(Suggestion, FindsNearWordsOnly) {
   EXPECT_EQ(did_you_mean("weightdecay", known), "; did you mean \"weight_decay\"?");
   EXPECT_EQ(did_you_mean("epochs", known), "");
   EXPECT_EQ(did_you_mean("lr", known), "; did you mean \"rate\"?");
-  EXPECT_EQ(did_you_mean("LR", {"adam", "sgd"}),
-            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+  EXPECT_EQ(did_you_mean("LR", {"adam", "sgd"}), "; the learning rate is under schedule, as {constant: {rate: 0.01}}");
   EXPECT_EQ(did_you_mean("rate", {"momentum", "weight_decay"}),
-            "; the learning rate stands under schedule, as {constant: {rate: 0.01}}");
+            "; the learning rate is under schedule, as {constant: {rate: 0.01}}");
   EXPECT_EQ(did_you_mean("evaluate", {"eval", "export"}), "; did you mean \"eval\"?");
   EXPECT_EQ(did_you_mean("image", {"mnist", "image_folder"}), "; did you mean \"image_folder\"?");
   EXPECT_EQ(did_you_mean("SGD", {"adam", "sgd"}), "; did you mean \"sgd\"?");

@@ -160,7 +160,7 @@ TEST(Formats, StoredHalves) {
   }
 }
 
-// Of all 2^24 random numbers as many round up as the distance says.
+// As many of all 2^24 random numbers round up as the distance says.
 TEST(Formats, StochasticProbabilityIsExact) {
   constexpr std::int64_t kCount = 1 << 24;
   const Tensor random = cast(arange(kCount), Dtype::f32) * 0x1p-24;

@@ -104,7 +104,7 @@ TEST(Formulas, FunctionsHaveTheValuesOfThoseOnTensors) {
   }
 }
 
-// Of the elementwise functions of ops.h formulas lack those that choose a type.
+// Formulas have all elementwise functions of ops.h but those that choose a type.
 TEST(Formulas, HaveEveryElementwiseFunction) {
   std::ifstream file(NIXIE_SOURCE_DIR "/core/ops/ops.h");
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -1,7 +1,6 @@
 // Layout: a backend that wants channels last gets them, and nobody outside it can tell.
 #include "nixie/core/passes/layout.h"
 
-#include "nixie/core/passes/simplify.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

@@ -34,7 +34,7 @@ const std::vector<Row>& rows() {
                       two = Array::from(std::vector<std::int32_t>{0, 2}, {2}),
                       five = Array::from(std::vector<std::int32_t>{0, 5}, {2});
   static const std::vector<Row> table{
-      // sizes
+      // sizes that no array has
       {"2^62 elements", [] { Shape{kHuge}; }, "shape [4611686018427387904] has more than 2^48 elements"},
       {"2^124 elements",
        [] {
@@ -88,7 +88,7 @@ const std::vector<Row>& rows() {
       {"conv pad", [] { conv(images, filter, {.pad = {2147483647}}); }, "has more than 2^48 elements"},
       {"conv dilation", [] { conv(images, filter, {.dilation = {2147483647}}); }, "a window of 3 does not fit"},
       {"slice step", [] { Index::range(0, 1, std::numeric_limits<std::int64_t>::min()); }, "slice: the step is"},
-      // indices
+      // indices out of range
       {"take", [] { take(vector, five); }, "take: index 5 is out of range for size 3"},
       {"take a number", [] { take(vector, -4); }, "take: index -4 is out of range for size 3"},
       {"take_along_axis",

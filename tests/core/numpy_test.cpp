@@ -1,5 +1,5 @@
-// numpy's and SciPy's everyday operations: values recorded from numpy 2.4 and SciPy 1.17, gradients against central
-// differences.
+// numpy's and SciPy's everyday operations: values recorded from
+// numpy 2.4 and SciPy 1.17, gradients against central differences.
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

@@ -7,6 +7,7 @@
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

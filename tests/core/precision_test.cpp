@@ -2,6 +2,7 @@
 #include "nixie/core/passes/precision.h"
 
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

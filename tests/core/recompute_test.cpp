@@ -4,6 +4,7 @@
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/core/step.h"
 #include "nixie/tests/core/support.h"
 

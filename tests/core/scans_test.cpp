@@ -43,7 +43,7 @@ TEST(Scans, FoldWhatCameBefore) {
   }
 }
 
-// Of floats sums are kept in doubles: a million tenths.
+// Sums of floats are kept in doubles: a million tenths.
 TEST(Scans, LongSumsKeepTheirDigits) {
   const Tensor sums = cumsum(full({1000000}, 0.1), 0);
   expect_values(slice(sums, {Index::range(-1)}), {1e6 * static_cast<double>(0.1f)}, 1e-6);

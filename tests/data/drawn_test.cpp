@@ -81,7 +81,7 @@ TEST(Glyphs, NormalizeToZeroAndOne) {
 
 TEST(Glyphs, NeedLearning) {
   const double accuracy = nearest_mean_accuracy(Glyphs{.train = 5000, .test = 1000}.open());
-  EXPECT_GT(accuracy, 0.4) << "the digits can be told apart";
+  EXPECT_GT(accuracy, 0.4) << "the digits can be distinguished";
   EXPECT_LT(accuracy, 0.9) << "but not by their mean image";
 }
 

@@ -80,7 +80,7 @@ TEST_F(ManifestTest, RowsMayHoldNumbers) {
   EXPECT_THAT(found.source.values, ElementsAre(0.5f, -2.0f, 100.0f, 3.0f, 7.0f, 0.25f));
   const FolderScan whole = scan("images/0.png,1,0.5\nimages/1.png,2,0\n");
   EXPECT_EQ(whole.classes.size(), 2u) << "whole numbers are classes";
-  EXPECT_EQ(whole.left_out.text(), "left out 1 columns behind the class") << "and what follows them is told";
+  EXPECT_EQ(whole.left_out.text(), "left out 1 columns behind the class") << "and what follows them is counted";
   EXPECT_EQ(scan_manifest(folder_ / "list.csv", "numbers").source.numbers, 2);
   scan(text);
   EXPECT_THAT(scan_manifest(folder_ / "list.csv", "class").classes, ElementsAre("0.5", "1e2", "7"));

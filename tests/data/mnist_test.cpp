@@ -162,7 +162,7 @@ const BadFile kBadFiles[] = {
      },
      "trailing garbage"},
     {"gzip of more", "train-images-idx3-ubyte", [] { return gzip(good_images() + Bytes(1000)); }, "more data"},
-    {"gzip that lies", "train-images-idx3-ubyte",
+    {"gzip of a wrong header", "train-images-idx3-ubyte",
      [] {
        return gzip(big_endian({kImages, 12, 4096, 4096}) + Bytes(100));
      },

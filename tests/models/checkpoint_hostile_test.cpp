@@ -8,8 +8,6 @@
 namespace nixie {
 namespace {
 
-// ----------------------------------------------------------------------------------------------------
-
 /// Changes a saved checkpoint through HDF5 itself and returns what loading it says.
 std::string hostile_error(const fs::path& file, const std::function<void(hid_t file, hid_t model)>& change) {
   save_checkpoint(small_sample(), file);
@@ -208,7 +206,7 @@ TEST_F(CheckpointRefuses, StrangeAttributes) {
             std::string::npos);
 }
 
-/// Puts an attribute in the place of what stood there, if anything did.
+/// Puts an attribute in the place of the old one, if there was any.
 void replace_attribute(hid_t id, const std::string& object, const std::string& name, hid_t type,
                        const std::vector<hsize_t>& sizes, const void* value) {
   if (H5Aexists_by_name(id, object.c_str(), name.c_str(), H5P_DEFAULT) > 0)

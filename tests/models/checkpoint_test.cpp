@@ -269,7 +269,7 @@ TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_EQ(line, file().string() +
                       ": what was written cannot be checked: the new file cannot be opened: Too many open files; close "
-                      "other files, or raise `ulimit -n`; what stood there is untouched");
+                      "other files, or raise `ulimit -n`; the old file is untouched");
   EXPECT_EQ(bytes_of(file()), before);
 }
 

@@ -330,8 +330,7 @@ TEST_F(DurableFile, FullDisksLeaveTheOldCheckpointAndSayWhatIsMissing) {
     std::ofstream(disk / "other") << std::string(static_cast<std::size_t>(megabytes) << 20, 'x');
     const std::string error = save_error(filled(2, 1'500'000), path);  // 6 MB more
     EXPECT_NE(error.find("No space left on device; it needs 60"), std::string::npos) << error;
-    EXPECT_NE(error.find(" are free; free some space; what stood there before is untouched"), std::string::npos)
-        << error;
+    EXPECT_NE(error.find(" are free; free some space; the old file is untouched"), std::string::npos) << error;
     EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 1);
     EXPECT_EQ(std::distance(fs::directory_iterator(disk), {}), 2);
   }
@@ -379,7 +378,7 @@ TEST_F(DurableFile, DisksWithoutInodesAreNotFull) {
   EXPECT_EQ(save_error(filled(1, 4), disk / "last.h5"),
             (disk / "last.h5").string() +
                 " cannot be created: No space left on device; its disk has room, but no inode for another file; "
-                "remove some files; what stood there before is untouched");
+                "remove some files; the old file is untouched");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/arrays.h"
 
 namespace nixie {
@@ -59,7 +59,7 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\nema: 1\n" + kEnd, "net.yaml:2:6: ema is 1, with which the average never changes"},
       {"model: mlp\nloss_scale: 1e-40\n" + kEnd,
        "net.yaml:2:13: loss_scale is 1e-40, expected 0 (dynamic) or a number from 1e-37 to 1e+37"},
-      {"model: &a [*a]\n" + kEnd, "net.yaml:1:12: the alias stands inside the value it repeats"},
+      {"model: &a [*a]\n" + kEnd, "net.yaml:1:12: the alias is inside the value it repeats"},
       {"model: mlp\nmodel: lenet\n" + kEnd, "net.yaml:2:1: key \"model\" again"},
       {"- model\n- mlp\n", "net.yaml:1:1: the document is no map"},
       {"model: " + std::string(100'000, '[') + "\n", "more than 64 levels"},
@@ -93,11 +93,9 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
 
 // A configuration with every default, as a run's, has more places that a message could name.
 TEST_F(Messages, NameOnePlace) {
-  const Ran ran = run_program("trainer --dry-run --config " +
-                              write("net.yaml", "model: {mlp: {classes: 2}}\nmixing: {mixup: 0}\n" + kEnd));
-  EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.output, HasSubstr("net.yaml:1:8: the model has 2 outputs"));
-  EXPECT_THAT(ran.output, Not(HasSubstr("net.yaml:2")));
+  expect_ran(run_program("trainer --dry-run --config " +
+                         write("net.yaml", "model: {mlp: {classes: 2}}\nmixing: {mixup: 0}\n" + kEnd)),
+             2, "net.yaml:1:8: the model has 2 outputs", Not(HasSubstr("net.yaml:2")));
 }
 
 // A name that cannot be saved is an error before the run, not at its first checkpoint.
@@ -106,10 +104,9 @@ TEST_F(Messages, TooLongAClassIsToldBeforeTheRun) {
   for (int i = 0; i < 12; ++i) rows += "1,2," + (i % 2 ? "cat" : std::string(1'100'000, 'x')) + "\n";
   const std::string table = write("long.csv", rows);
   const std::string config = write("net.yaml", "model: [flatten, {linear: {out: 2}}]\n" + kEnd);
-  const Ran ran = run_program("trainer --dry-run --config " + config + " --data " + table +
-                              " --set data.arrays.batch=2 --set data.arrays.holdout=0.5");
-  EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.output, HasSubstr("class name has 1100000 bytes, expected at most 1048576"));
+  expect_ran(run_program("trainer --dry-run --config " + config + " --data " + table +
+                         " --set data.arrays.batch=2 --set data.arrays.holdout=0.5"),
+             2, "class name has 1100000 bytes, expected at most 1048576");
 }
 
 // Pixels of no class have one rule, whatever holds the masks.
@@ -156,9 +153,9 @@ TEST_F(Messages, SuggestTheWordThatIsMeant) {
   } kCases[] = {
       {"backend=gpu", "did you mean \"cuda\"?"},
       {"optimizer=SGD", "did you mean \"sgd\"?"},
-      {"optimizer.sgd.lr=1", "the learning rate stands under schedule"},
-      {"lr=1", "the learning rate stands under schedule"},
-      {"batch=1", "the batch stands with the dataset"},
+      {"optimizer.sgd.lr=1", "the learning rate is under schedule"},
+      {"lr=1", "the learning rate is under schedule"},
+      {"batch=1", "the batch is with the dataset"},
       {"model='[flatten, {dense: {out: 10}}]'", "did you mean \"linear\"?"},
       {"model='[{conv2d: {filters: 3, kernel: 3}}]'", "did you mean \"out\"?"},
       {"non_finite=rollback", "did you mean \"roll_back\"?"},

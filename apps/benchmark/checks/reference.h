@@ -10,8 +10,7 @@
 
 namespace nixie::benchmark {
 
-/// The elements of a floating array as doubles, converted one by one, as few are read. A matrix can be read
-/// transposed.
+/// The elements of a floating array as doubles, converted one by one, as few are read. A matrix can be read transposed.
 class Elements {
  public:
   explicit Elements(const Array& array, bool transposed = false)

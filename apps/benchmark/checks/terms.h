@@ -110,7 +110,7 @@ class ConvTerms {
   std::int64_t groups_;
 };
 
-/// Calls visit(position in a, position in b) for each product of the element at a row-major position of `result`. Of a
+/// Calls visit(position in a, position in b) for each product of the element at a row-major position of `result`. In a
 /// convolution a and b are x and w, dy and w, or dy and x, by its role.
 template <class Visit>
 void for_each_term(const Conv& conv, const Shape& a, const Shape& b, const Shape& result, std::int64_t position,

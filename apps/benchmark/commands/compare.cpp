@@ -1,6 +1,6 @@
-// `benchmark compare`: the nets in nixie and in other frameworks, in turn in one run, with the best peer of each row.
-// Half of the own runs come before the peers', half after, so that neither side alone has the warmer or the cooler
-// chip.
+// `benchmark compare`: the nets in nixie and in other frameworks, in turn in one
+// run, with the best peer of each row. Half of the own runs come before the peers',
+// half after, so that neither side alone has the warmer or the cooler chip.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,7 +134,7 @@ void print_ratios(const nlohmann::json& rows) {
                   ratios));
 }
 
-/// Of each metric the fastest peer, and how many times nixie's time it took.
+/// The fastest peer by each metric, and how many times nixie's time it took.
 nlohmann::json best_peers(const nlohmann::json& own, const nlohmann::json& peers) {
   nlohmann::json best = nlohmann::json::object();
   for (const char* metric : {"fprop_ms", "total_ms", "train_ms"})

@@ -39,7 +39,7 @@ Subcommand add_show(CLI::App& app) {
   CLI::App* show = app.add_subcommand("show", "a table that --json wrote, as Markdown and as a chart, by python3");
   show->add_option("file", command->file, "what --json wrote")->required();
   show->add_option("--page", command->page,
-                   "a page; the table replaces what stands between its lines <!-- benchmark NAME --> and <!-- end -->");
+                   "a page; the table replaces what is between its lines <!-- benchmark NAME --> and <!-- end -->");
   show->add_option("--name", command->name, "NAME, by default the command that made the table");
   show->add_flag("--brief", command->brief, "of compare the ratios alone");
   add_output(*show, "--plot", command->plot, "a file for the chart, .svg", ".svg");

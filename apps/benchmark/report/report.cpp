@@ -145,7 +145,7 @@ std::string csv_text(const nlohmann::json& rows) {
 
 void check_writable(const std::filesystem::path& file) {
   if (file.empty()) return;
-  const PendingFile probe(file, 0);  // is gone again, and what stands there stays
+  const PendingFile probe(file, 0);  // is removed again; the file that is there stays
 }
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,4 @@
-// RowByRow: makes the rows of a table that is summed up at its end. One that fails is told, and the others go on; a
+// RowByRow: makes the rows of a table that is summed up at its end. A row that fails is reported, the others go on; a
 // signal such as Ctrl-C ends the table after the row in hand, so that those it has are summed up.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie::benchmark {
 namespace {

@@ -1,5 +1,5 @@
-// The contractions of a graph: every product and convolution with its layer, its role and its floating point
-// operations.
+// The contractions of a graph: every product and convolution
+// with its layer, its role and its floating point operations.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Contraction {
   Tensor node;
   std::string layer = {};  ///< the name of its weight without `.weight`; empty if it has none
   Role role = Role::fprop;
-  /// Of a filter gradient: the operand that is the gradient of the layer's output. Of a transposed convolution it is
+  /// The operand of a filter gradient that is the gradient of the layer's output. In a transposed convolution it is
   /// the second, as its filter gradient is that of the convolution the other way.
   int output_grad = 0;
 };

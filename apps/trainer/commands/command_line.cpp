@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "nixie/apps/trainer/command.h"
 #include "nixie/apps/trainer/commands/checkpoint_command.h"
 #include "nixie/apps/trainer/commands/compare_command.h"
 #include "nixie/apps/trainer/commands/completion.h"
@@ -232,7 +231,7 @@ Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
 }
 
 Run add_compare(CLI::App& app, CompareCommand& command) {
-  app.add_option("RUNS", command.runs, "run folders; differences are told against the first")->required();
+  app.add_option("RUNS", command.runs, "run folders; differences are those from the first")->required();
   add_output(app, "--html", command.html, "writes the curves to this .html file", ".html");
   return [&] { return run_compare(command), 0; };
 }
@@ -246,13 +245,13 @@ Run add_completion(CLI::App& app, CompletionRequest& request) {
   parts.emplace_back("words");
   app.add_option("SHELL", request.shell,
                  "for which: source <(trainer completion bash), or trainer completion fish | source; words: what may "
-                 "stand in place of the last word of LINE, which the scripts ask for")
+                 "replace the last word of LINE, which the scripts ask for")
       ->check(word_of(parts))
       ->capture_default_str();
   app.add_option("LINE", request.line, "words that are joined by ASCII's unit separator, 31");
   return [&] {
     if (request.shell != "words") return tell("{}", completion_script(request.shell)), 0;
-    for (const std::string& word : completions(request.line)) tell("{}\n", word);
+    for (const std::string& word : completions(request.line, command_names(), for_each_command)) tell("{}\n", word);
     return 0;
   };
 }

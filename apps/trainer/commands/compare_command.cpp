@@ -70,21 +70,21 @@ Run read_run(const Folder& folder) {
 }
 
 /// The changes; a part under another name is one change (`data: image_folder -> packed`).
-std::vector<std::string> told_changes(const std::string& from, const std::string& to) {
+std::vector<std::string> changes_by_part(const std::string& from, const std::string& to) {
   const auto chosen = [](const Tree& tree, const std::string& key) {
     const Tree* part = tree.find(key);
     return part && part->entries.size() == 1 ? part->entries[0].key : std::string();
   };
   const Tree before = parse_yaml(from, "config"), after = parse_yaml(to, "config");
-  std::vector<std::string> told;
+  std::vector<std::string> lines;
   for (const std::string& change : config_changes(from, to)) {
     const std::string key = change.substr(0, change.find_first_of(".:")), old_name = chosen(before, key),
                       new_name = chosen(after, key);
     const bool is_other = !old_name.empty() && !new_name.empty() && old_name != new_name;
     const std::string line = is_other ? fmt::format("{}: {} -> {}", key, old_name, new_name) : change;
-    if (told.empty() || told.back() != line) told.push_back(line);
+    if (lines.empty() || lines.back() != line) lines.push_back(line);
   }
-  return told;
+  return lines;
 }
 
 std::string last_text(const Curve& curve, const char* format) {
@@ -178,7 +178,7 @@ void run_compare(const CompareCommand& command) {
       tell("{}: no rows behind line 1; the run has not logged a step\n", command.runs[i] / "metrics.csv");
   std::vector<std::string> differences;
   for (std::size_t i = 1; i < runs.size(); ++i)
-    for (const std::string& change : told_changes(runs[0].config, runs[i].config))
+    for (const std::string& change : changes_by_part(runs[0].config, runs[i].config))
       differences.push_back(runs[i].name + ": " + change);
   for (const std::string& line : differences) tell("{}\n", line);
   if (command.html.empty()) return;

@@ -1,12 +1,12 @@
 // The words come from the options as they are declared and from the fields of a configuration.
 #include "nixie/apps/trainer/commands/completion.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
-#include "nixie/apps/trainer/commands/command_line.h"
-#include "nixie/apps/trainer/commands/train_options.h"
+#include "nixie/apps/trainer/commands/train_command.h"
 #include "nixie/configs/parse/config.h"
 
 namespace nixie {
@@ -141,7 +141,7 @@ const Words& completion_shells() {
 
 std::string completion_script(const std::string& shell) { return kScripts.at(shell); }
 
-Words completions(const std::string& line) {
+Words completions(const std::string& line, const Words& commands, const EachCommand& each_command) {
   Words words, offered;
   for (std::size_t at = line.find(kSeparator); at != std::string::npos;) {  // behind the program's name
     const std::size_t end = line.find(kSeparator, at + 1);
@@ -157,11 +157,11 @@ Words completions(const std::string& line) {
   TrainRequest request;
   add_train_options(train, request);
   if (words.size() == 1) {
-    offered = command_names();
+    offered = commands;
     for (const std::string& word : words_of(train, 0)) offered.push_back(word);
   } else {
     offer(train, words[0] == "train" ? 1 : 0);
-    for_each_command([&](const char* name, const CLI::App& app) {
+    each_command([&](const char* name, const CLI::App& app) {
       if (words[0] == name) offer(app, 1);
     });
   }

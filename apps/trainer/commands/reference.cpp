@@ -1,12 +1,19 @@
-// Prints docs/configuration.md from the lists of fields; no key is named here.
+// Prints what a configuration can name from the lists of fields; no key is named here.
 #include "nixie/apps/trainer/commands/reference.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
 #include "nixie/configs/parse/config.h"
+#include "nixie/core/files/open_to_read.h"
 
 namespace nixie {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kTitle = R"(# Configurations
 
@@ -101,19 +108,81 @@ std::string table() {
 }
 
 template <class T>
-std::string section() {
+std::string keys_of() {
   if constexpr (Options<T>)
-    return fmt::format("\n### {}\n{}", T::name, table<T>());
+    return table<T>();
   else
-    return fmt::format("\n### {}\nA list of layers.\n", T::name);
+    return "A list of layers.\n";
+}
+
+/// Kinds that have the same keys share a heading and a table.
+template <class List>
+std::string sections(const char* title) {
+  std::vector<std::pair<std::string, std::string>> parts;  // names, keys
+  List::for_each([&]<class T>() {
+    const std::string keys = keys_of<T>();
+    const auto same = std::ranges::find(parts, keys, &std::pair<std::string, std::string>::second);
+    if (same == parts.end())
+      parts.emplace_back(T::name, keys);
+    else
+      same->first += fmt::format(", {}", T::name);
+  });
+  std::string text = fmt::format("\n## {}\n", title);
+  for (const auto& [names, keys] : parts) text += fmt::format("\n### {}\n{}", names, keys);
+  return text;
+}
+
+template <Options T>
+std::string described() {
+  const T defaults;
+  std::string text = fmt::format("  {}\n", T::name);
+  for_each_field<T>([&](const auto& field) {
+    text += fmt::format("    {}: {}  # {}\n", field.key, field_text(defaults.*field.member), field.doc);
+  });
+  return text;
+}
+
+/// The files of `configs/` that came with the program, each with its first sentence.
+std::string shipped_configs_text() {
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  std::string text;
+  for (const std::string& file : shipped_configs(program)) {
+    std::ifstream stream = open_to_read(found_config(file, program), Fault::usage, "install nixie again");
+    std::string line;
+    std::getline(stream, line);
+    text += fmt::format("  {:36}{}\n", file, line.starts_with("# ") ? line.substr(2) : "");
+  }
+  return text;
 }
 
 template <class List>
-std::string sections(const char* title) {
-  std::string text = fmt::format("\n## {}\n", title);
-  List::for_each([&]<class T>() { text += section<T>(); });
+std::string described_list(const char* title) {
+  std::string text = fmt::format("{}\n", title);
+  List::for_each([&]<class T>() {
+    if constexpr (Options<T>)
+      text += described<T>();
+    else
+      text += fmt::format("  {}: a list\n", T::name);
+  });
   return text;
 }
+
+struct ListPart {
+  const char* name;
+  std::string (*text)(const char* name);
+};
+const ListPart kListParts[] = {
+    {"configuration", [](const char* name) { return fmt::format("{}\n{}", name, described<TrainConfig>()); }},
+    {"models", described_list<AllModels>},
+    {"layers", described_list<AllLayers>},
+    {"losses", described_list<AllLosses>},
+    {"metrics", described_list<AllMetrics>},
+    {"optimizers", described_list<AllOptimizers>},
+    {"schedules", described_list<AllSchedules>},
+    {"datasets", described_list<AllDatasets>},
+    {"configs", [](const char* name) { return fmt::format("{}\n{}", name, shipped_configs_text()); }},
+};
 
 }  // namespace
 
@@ -124,6 +193,22 @@ std::string reference_text() {
          sections<AllDatasets>("Data") + sections<AllModels>("Models") + sections<AllLayers>("Layers") +
          sections<AllLosses>("Losses") + sections<AllMetrics>("Metrics") + sections<AllOptimizers>("Optimizers") +
          sections<AllSchedules>("Schedules");
+}
+
+const std::vector<std::string>& list_parts() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const ListPart& part : kListParts) all.push_back(part.name);
+    return all;
+  }();
+  return names;
+}
+
+std::string list_text(const std::string& name) {
+  std::string text;
+  for (const ListPart& part : kListParts)
+    if (name.empty() || name == part.name) text += part.text(part.name);
+  return text;
 }
 
 }  // namespace nixie

@@ -1,11 +1,17 @@
-// The reference of configurations: every key with type, default, range and meaning, from the field lists.
+// Everything a configuration can name, with fields, defaults and meaning.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace nixie {
 
-/// docs/configuration.md.
+/// The text of docs/configuration.md.
 std::string reference_text();
+
+/// For a terminal, with the shipped configurations; of one part only, if it is named.
+std::string list_text(const std::string& part = {});
+/// The names of its parts: `models`, `layers` ...
+const std::vector<std::string>& list_parts();
 
 }  // namespace nixie

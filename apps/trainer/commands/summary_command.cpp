@@ -1,9 +1,10 @@
 // Builds the run as training would, and plans its step without running it.
 #include "nixie/apps/trainer/commands/summary_command.h"
 
+#include "nixie/apps/trainer/commands/train_command.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/trainer.h"
 

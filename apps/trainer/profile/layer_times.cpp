@@ -6,9 +6,9 @@
 
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/profile/compile_ahead.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/apps/trainer/profile/timing.h"
-#include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/core/passes/plan_too_large.h"
 #include "nixie/core/step.h"
 #include "nixie/optimizers/optimizer.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "nixie/core/base/integer_math.h"
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {

@@ -31,7 +31,7 @@ std::string split_assignment(const CLI::App& app, const std::vector<std::string>
 }
 
 /// The parser's message; it names unknown arguments in the order in which they were given.
-std::string told(const CLI::App& app, const CLI::Error& error) {
+std::string message_of(const CLI::App& app, const CLI::Error& error) {
   const std::vector<std::string> unknown = app.remaining();
   const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   if (!is_unknown || unknown.size() < 2) return one_line(error.what());  // CLI11 lists them from the last
@@ -64,7 +64,7 @@ void parse_arguments(CLI::App& app, std::vector<std::string> arguments,
     if (advice.empty()) advice = option_hint(*parsed, arguments);
     if (advice.empty() && hint) advice = hint(*parsed);
     if (advice.empty()) advice = near_hint(*parsed, arguments);
-    const std::string line = told(*parsed, error);
+    const std::string line = message_of(*parsed, error);
     const bool says_enough = line.ends_with('?') || line.find("; ") != std::string::npos;
     if (advice.empty() && !says_enough) advice = "; --help says more";
     return line + advice + "\n";
@@ -103,7 +103,7 @@ CLI::Option* add_output(CLI::App& app, const std::string& name, std::filesystem:
     const std::filesystem::file_status there = std::filesystem::status(path, ignored);
     const bool is_file = std::filesystem::is_regular_file(there), is_special = std::filesystem::is_other(there);
     if (!is_special && !path.ends_with(suffix)) return path + " does not end in " + suffix;
-    if (const std::string told = output_fault(path, files_beside(app, name)); !told.empty()) return told;
+    if (const std::string fault = output_fault(path, files_beside(app, name)); !fault.empty()) return fault;
     if (overwrite->count() > 0 || !is_file) return {};
     return path + " is there already; name another file, or replace it with --overwrite";
   };

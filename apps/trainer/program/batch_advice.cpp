@@ -12,7 +12,6 @@
 #include "nixie/apps/trainer/program/signals.h"
 #include "nixie/apps/trainer/program/subprocess.h"
 #include "nixie/apps/trainer/program/trial_folder.h"
-#include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/cpu/host/memory.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/base/threads.h"
@@ -24,11 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kSecondsOfTrial = 30;                // one that still runs then says nothing
-constexpr std::chrono::seconds kLastTrial(10);          // later none begins
-constexpr std::chrono::seconds kEndOfTrainingTrial(5);  // evaluations are cut short from then on
-constexpr std::int64_t kSpareBytes = 2 << 20;           // runs of the same take a little more or less
-constexpr double kCloseEnough = 1.25;                   // between a batch that fits and one that does not
+constexpr unsigned kSecondsOfTrial = 30;        // one that still runs then says nothing
+constexpr std::chrono::seconds kLastTrial(10);  // later none begins
+constexpr std::int64_t kSpareBytes = 2 << 20;   // runs of the same take a little more or less
+constexpr double kCloseEnough = 1.25;           // between a batch that fits and one that does not
 
 std::string batch_assignment(const TrainConfig& config, std::int64_t batch) {
   return fmt::format("data.{}.batch={}", config.data.kind(), batch);
@@ -131,12 +129,6 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
 void with_kept_batch(const std::function<void()>& work) try { work(); } catch (const BatchTooLarge& error) {
   fail(Fault::memory, error.what(),
        "; a resumed run keeps its batch: end other programs, or raise the limit (ulimit -v)");
-}
-
-void try_training(const TrainConfig& config, const fs::path& folder) {
-  Trainer trainer(with_assignments(config, "a trial", {"steps=2", "evaluate_every=1"}), {.run = folder, .out = stdout});
-  const Clock::time_point end = Clock::now() + kEndOfTrainingTrial;
-  trainer.train([&] { return trainer.step() > 0 && Clock::now() > end; });
 }
 
 }  // namespace nixie

@@ -33,7 +33,4 @@ void with_batch_advice(const TrainConfig& config, const std::function<void()>& w
 /// The same where the batch is to stay.
 void with_kept_batch(const std::function<void()>& work);
 
-/// The trial of a run: two steps, saves, and evaluations, which are cut short where they take long.
-void try_training(const TrainConfig& config, const std::filesystem::path& folder);
-
 }  // namespace nixie

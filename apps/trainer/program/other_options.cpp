@@ -71,11 +71,11 @@ std::pair<std::string, std::string> as_read(const std::string& key, std::string 
       const std::string text = error.what(), start = "--set " + key + "=" + value + ": ";
       if (!text.starts_with(start)) return {value, ""};
       said = text.substr(start.size(), text.find('\n') - start.size());
-      const std::size_t told = said.find("; did you mean "), at = value.find(word_in(said));
+      const std::size_t hint = said.find("; did you mean "), at = value.find(word_in(said));
       if (said.find("expected a list") != std::string::npos)
         value = "[" + value + "]";
-      else if (told != std::string::npos && at != std::string::npos)
-        value.replace(at, word_in(said).size(), word_in(said.substr(told)));
+      else if (hint != std::string::npos && at != std::string::npos)
+        value.replace(at, word_in(said).size(), word_in(said.substr(hint)));
       else
         break;
     }
@@ -137,8 +137,8 @@ std::string value_hint(const CLI::App& app, const std::string& key, const std::s
 std::string key_hint(const CLI::App& app, const Unknown& option, const std::filesystem::path& config) {
   if (is_key(option.key)) return value_hint(app, option.key, option.value);
   for (const OtherWord& other : other_options())
-    if (option.key == other.word && !other.here.starts_with("--"))
-      return value_hint(app, key_in(config, other.here), other.text.empty() ? option.value : other.text);
+    if (option.key == other.word && !other.known_word.starts_with("--"))
+      return value_hint(app, key_in(config, other.known_word), other.text.empty() ? option.value : other.text);
   if (option.key == "config") return model_hint(app);
   if (option.key != "gpus" && option.key != "devices") return {};
   const std::string hint = value_hint(app, "backend", "cuda");
@@ -185,9 +185,9 @@ std::string option_hint(const CLI::App& app, const std::vector<std::string>& arg
   const std::vector<Unknown> unknown = unknown_options(app, arguments);
   for (const Unknown& option : unknown) {
     for (const OtherWord& other : other_options())
-      if (const CLI::Option* known = app.get_option_no_throw(other.here); known && option.key == other.word) {
+      if (const CLI::Option* known = app.get_option_no_throw(other.known_word); known && option.key == other.word) {
         const bool takes_none = option.value == kNoValue && known->get_expected_min() == 0;
-        return fmt::format("; write {}{}", other.here, takes_none ? "" : " " + shell_word(option.value));
+        return fmt::format("; write {}{}", other.known_word, takes_none ? "" : " " + shell_word(option.value));
       }
     if (const std::string hint = key_hint(app, option, config_of(arguments)); !hint.empty()) return hint;
   }

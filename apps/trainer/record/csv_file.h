@@ -28,10 +28,9 @@ CsvTable read_csv(const FilePlace& place);
 /// The second column of every table is the step.
 class CsvFile {
  public:
-  /// Keeps the complete rows up to and including `step` of the file, those of `step` itself in at most so
-  /// many bytes, and goes on behind them; begins with the header where there is no file. Adds what is to be written to
-  /// `changes`; `open` follows once they are made. Throws a usage Error where the file has other columns,
-  /// Fault::storage.
+  /// Keeps the complete rows up to and including `step` of the file, those of `step` itself in at most so many bytes,
+  /// and goes on behind them; begins with the header where there is no file. Adds what is to be written to `changes`;
+  /// `open` follows once they are made. Throws a usage Error where the file has other columns, Fault::storage.
   CsvFile(Replacements& changes, const FilePlace& place, const std::string& header, std::int64_t step,
           std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
   void open() { file_.emplace(place_); }

@@ -41,7 +41,7 @@ std::string json_value(const std::string& cell) {
 
 std::string checksum_text(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
 
-/// A row of a table as a JSON object: numbers as they stand, empty cells left out, nan and inf as null.
+/// A row of a table as a JSON object: numbers as they are, empty cells left out, nan and inf as null.
 std::string json_line(const std::vector<std::string>& columns, const std::vector<std::string>& cells) {
   std::string line;
   for (std::size_t i = 0; i < std::min(columns.size(), cells.size()); ++i)

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/configs/parse/values.h"
 

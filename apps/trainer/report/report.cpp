@@ -8,11 +8,11 @@
 #include <ctime>
 #include <map>
 
+#include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
-#include "nixie/apps/trainer/report/layer_table.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
@@ -216,10 +216,10 @@ std::string report_html(const ReportFacts& facts) {
   const std::string body =
       "<p>" + state_text(facts) + "</p>\n" + tiles(facts, curves) + charts(curves) +
       section("Confusion", confusion(facts)) + section("Worst mistakes", mistakes(facts)) +
-      section("Worst samples", worst_samples_html(facts)) + section("First layer", filters(facts)) +
-      section("Net", net_graph(facts.config.model, batch_shape(facts)), true) + section("Layers", layers(facts)) +
-      section("Time by layer", preformatted(facts.layer_times)) + section("Weights", weights(facts)) +
-      section("Gradients of one batch", histograms(facts.gradients)) +
+      section("Worst samples", worst_samples_html(facts.test, facts.evaluation, facts.config.target == "input")) +
+      section("First layer", filters(facts)) + section("Net", net_graph(facts.config.model, batch_shape(facts)), true) +
+      section("Layers", layers(facts)) + section("Time by layer", preformatted(facts.layer_times)) +
+      section("Weights", weights(facts)) + section("Gradients of one batch", histograms(facts.gradients)) +
       section("Machine, model and data", preformatted(facts.summary)) +
       section("Configuration", preformatted(config_text(facts.config)));
   return html_page(facts.run.path().lexically_normal().string(), body,

@@ -23,14 +23,14 @@ std::string numbers_text(std::span<const float> numbers) {
 }
 
 /// The sample's class and the model's answer.
-std::string figure_of(const ReportFacts& facts, const Example& example) {
-  const Shape sample = facts.test.sample_shape();
-  const SampleTarget target = facts.test.target();
-  const std::string own = is_picture(sample) ? image_html(picture_of(facts.test, example.index, kSide), "sample") : "";
-  if (facts.config.target == "input")
+std::string figure_of(const Dataset& data, const Example& example, bool is_input) {
+  const Shape sample = data.sample_shape();
+  const SampleTarget target = data.target();
+  const std::string own = is_picture(sample) ? image_html(picture_of(data, example.index, kSide), "sample") : "";
+  if (is_input)
     return own + (own.empty() ? "" : image_html(picture_of(example.output.data<float>(), sample, kSide), "model"));
   Array truth(target.dtype, target.shape);
-  facts.test.load_target(example.index, {}, {truth.bytes(), static_cast<std::size_t>(truth.size_bytes())});
+  data.load_target(example.index, {}, {truth.bytes(), static_cast<std::size_t>(truth.size_bytes())});
   if (target.is_dense())
     return own + image_html(picture_of(truth.data<std::int32_t>(), target.shape, kSide), "is") +
            image_html(picture_of(example.output.data<std::int32_t>(), target.shape, kSide), "model");
@@ -40,19 +40,18 @@ std::string figure_of(const ReportFacts& facts, const Example& example) {
 
 }  // namespace
 
-std::string worst_samples_html(const ReportFacts& facts) {
+std::string worst_samples_html(const Dataset& data, const Evaluation& evaluation, bool is_input) {
   std::vector<Captioned> figures;
-  for (const Example& example : facts.evaluation.worst)
-    figures.push_back({.images = figure_of(facts, example),
+  for (const Example& example : evaluation.worst)
+    figures.push_back({.images = figure_of(data, example, is_input),
                        .caption = fmt::format("<span class=\"soft\">{}: {:.4g}</span>",
-                                              html_text(sample_name(facts.test, example.index)), example.error)});
+                                              html_text(sample_name(data, example.index)), example.error)});
   if (figures.empty()) return {};
-  const bool is_mask = facts.config.target != "input" && facts.test.target().is_dense();
-  const char* what = facts.config.target == "input" ? "The sample and what the model makes of it, with the mean error"
+  const bool is_mask = !is_input && data.target().is_dense();
+  const char* what = is_input  ? "The sample and what the model makes of it, with the mean error"
                      : is_mask ? "The sample, its mask and the model's mask, with the share of wrong pixels"
                                : "What the sample is and what the model says, with the mean error";
-  return fmt::format("<p>{}; the worst of {}.</p>\n{}", what, facts.evaluation.samples,
-                     strip_html("examples", figures));
+  return fmt::format("<p>{}; the worst of {}.</p>\n{}", what, evaluation.samples, strip_html("examples", figures));
 }
 
 }  // namespace nixie

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "nixie/apps/trainer/report/report.h"
+#include "nixie/apps/trainer/evaluator.h"
 
 namespace nixie {
 
-/// Nothing where samples have a single class.
-std::string worst_samples_html(const ReportFacts& facts);
+/// Nothing where samples have a single class. `is_input`: the target of the loss is the sample itself.
+std::string worst_samples_html(const Dataset& data, const Evaluation& evaluation, bool is_input);
 
 }  // namespace nixie

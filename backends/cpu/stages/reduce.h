@@ -18,8 +18,8 @@ enum class Fold : std::uint8_t { sum, prod, max, min, argmax, argmin, moments };
 
 /// Partial results: `cells_of(fold)` doubles per kept position, those of one kind side by side (`stride` apart from the
 /// next kind): the value; for argmax and argmin also its position; for moments the mean and the squared distances.
-/// Doubles keep sums of many tiles exact enough that tiles themselves may be added up in float. Of i64 the cell holds
-/// the bits.
+/// Doubles keep sums of many tiles exact enough that tiles themselves may be added up in float. A cell of i64
+/// holds its bits.
 struct Cells {
   double* data = nullptr;
   std::int64_t stride = 0;

@@ -6,8 +6,8 @@
 
 namespace nixie::cuda {
 
-/// What a kernel, or several, ask of a chip. Chip::seconds prices it; nothing else in this backend turns work into
-/// time.
+/// What a kernel, or several, ask of a chip. Chip::seconds
+/// prices it; nothing else in this backend turns work into time.
 struct Work {
   double bytes = 0;     ///< to and from memory
   double l2_bytes = 0;  ///< from L2 to SMs

@@ -41,9 +41,8 @@ using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using GraphExec = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 using Library = Handle<cudaLibrary_t, cudaLibraryUnload>;
 
-/// A kernel failed, for example at an illegal address, and every later call fails, too. The next call that waits
-/// reports
-/// it.
+/// A kernel failed, for example at an illegal address, and every
+/// later call fails, too. The next call that waits reports it.
 class StickyError : public Error {
  public:
   explicit StickyError(const std::string& cause)

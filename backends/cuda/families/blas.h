@@ -25,8 +25,8 @@ struct BlasProblem {
   bool relu = false;             // after the bias
 };
 
-/// Products of f64, f32, f16 or bf16 matrices, optionally (except f64) with a bias along the last axis, a ReLU, or
-/// both.
+/// Products of f64, f32, f16 or bf16 matrices, optionally (except
+/// f64) with a bias along the last axis, a ReLU, or both.
 const Family& blas();
 
 /// The group's library call, if it is one.

@@ -1,5 +1,5 @@
-// Average pooling of channels-last halves or floats over two axes of pixels, and its gradient, with any work on the
-// result.
+// Average pooling of channels-last halves or floats over two
+// axes of pixels, and its gradient, with any work on the result.
 #include "nixie/backends/cuda/families/pool_average.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 namespace nixie::cuda {
 namespace {
 
-// max(head + b, 0) as one stage with one store, or part of that: which load is b (-1: none), whether there is a
-// maximum.
+// max(head + b, 0) as one stage with one store, or part of
+// that: which load is b (-1: none), whether there is a maximum.
 struct BiasRelu {
   int bias = -1;
   bool relu = false;

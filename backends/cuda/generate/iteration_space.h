@@ -1,5 +1,5 @@
-// IterationSpace: a kernel's domain with axes reordered and merged, so that neighbouring threads access neighbouring
-// memory.
+// IterationSpace: a kernel's domain with axes reordered and
+// merged, so that neighbouring threads access neighbouring memory.
 #pragma once
 
 #include <utility>

@@ -26,9 +26,9 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further members. run() accumulates the reductions of the last stage (channel_parts.cuh). `prefetches`: adds
-/// a member prefetch(position, channel, count), which prefetches into L2 what load() reads for `count` neighbouring
-/// channels.
+/// `more`: further members. run() accumulates the reductions of the last stage
+/// (channel_parts.cuh). `prefetches`: adds a member prefetch(position, channel, count),
+/// which prefetches into L2 what load() reads for `count` neighbouring channels.
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8,
                          bool prefetches = false);
 

@@ -30,7 +30,7 @@ struct Estimate {
 };
 /// The share of a product in tf32, of which only the mean was measured.
 inline constexpr double kMeanShare = 0.6;
-/// Of a product with its first tile.
+/// Estimates a product with its first tile.
 Estimate product_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip);
 
 /// Whether a head computes whole rows: sorting, scans.

@@ -91,7 +91,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   for (std::int64_t size : tail(y, 2)) y_pixels *= size;
 
   Product p{.groups = conv.groups, .one_tap = window == 1, .is_conv = true};
-  const Strides& stepped = input_grad ? y_strides : x_strides;  // what runs lie in
+  const Strides& stepped = input_grad ? y_strides : x_strides;  // what runs are part of
   const bool channels_inner = stepped[1] == 1, ragged = runs_on_tensor_cores(plan, *kernel.head);
   const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
   // Where neighbouring pixels are neighbours in memory, and their taps too, a row of the window is one run.

@@ -158,9 +158,9 @@ int carried_by(const Stage& stage) {
   return static_cast<int>(carried.size());
 }
 
-// Whether blocks that share kept positions may each merge all parts that other programs left and go on with their
-// share: nothing else is reduced, and what is computed once neither reads what a block has stored by then nor is read
-// back.
+// Whether blocks that share kept positions may each merge all parts that other
+// programs left and go on with their share: nothing else is reduced, and what is
+// computed once neither reads what a block has stored by then nor is read back.
 bool may_go_on(const BodyWriter& body, const Kernel& kernel, const std::vector<Parts>& merges) {
   if (merges.empty() || !only_stores(kernel.stages.back())) return false;
   for (std::size_t s = 0; s < kernel.stages.size(); ++s) {

@@ -7,8 +7,8 @@
 namespace nixie::cuda {
 namespace {
 
-// Results must not depend on the device, so neither may the shape of the work: two blocks on each of 128
-// multiprocessors.
+// Results must not depend on the device, so neither may the
+// shape of the work: two blocks on each of 128 multiprocessors.
 constexpr std::int64_t kEnoughBlocks = 256;
 constexpr int kSharedBytes = 24 * 1024;  // half of what a block has: parts of other blocks meet in the rest
 // Neighbouring kept positions that a block takes: 128 bytes of halves. With more of them more blocks share each, and

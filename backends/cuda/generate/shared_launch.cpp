@@ -40,7 +40,7 @@ std::uint64_t word_of(const std::string& token, const std::string_view type) {
 
 bool in_names(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Of a name or a literal.
+// The end of a name or a literal.
 std::size_t end_of_token(const std::string& text, std::size_t begin) {
   const bool literal = std::isdigit(static_cast<unsigned char>(text[begin]));
   const bool decimal = literal && text.compare(begin, 2, "0x") != 0;
@@ -52,7 +52,7 @@ std::size_t end_of_token(const std::string& text, std::size_t begin) {
   return end;
 }
 
-// All that stand where a program may compute them: not in template arguments, sizes of arrays, or what is static.
+// All numbers in places where a program may compute them: not template arguments, sizes of arrays, or statics.
 std::vector<Number> numbers_of(const std::string& text) {
   std::vector<Number> numbers;
   for (std::size_t line = 0, next; line < text.size(); line = next) {

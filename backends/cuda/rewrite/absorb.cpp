@@ -138,8 +138,8 @@ struct Absorbed {
   std::optional<GroupIndices> order = {};
 };
 
-// None where it did not absorb the other. Of families that compete for the group the fastest decides; those that cannot
-// follow drop out.
+// None where it did not absorb the other. The fastest of the families that compete for the group decides; those that
+// cannot follow drop out.
 std::optional<Absorbed> absorb(Grouping& grouping, std::size_t group, std::size_t other) {
   std::optional<Absorption> first;
   auto by = std::make_shared<Implementers>();

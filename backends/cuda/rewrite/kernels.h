@@ -18,8 +18,8 @@ int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shap
 std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
                                      const std::string& label);
 
-/// Replaces each instruction that reads the head; `by` appends the new instructions and returns their result's
-/// register.
+/// Replaces each instruction that reads the head; `by` appends
+/// the new instructions and returns their result's register.
 void replace_head(Kernel& kernel, const std::function<int(InstructionBuilder&, const Instruction&)>& by);
 
 /// Whether a kernel's results depend on the position: coordinates, random numbers.

@@ -1,5 +1,5 @@
-// Copies results and gradients of max poolings to channels-last, which pool_max needs; they are smaller than the
-// images.
+// Copies results and gradients of max poolings to channels-last,
+// which pool_max needs; they are smaller than the images.
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"

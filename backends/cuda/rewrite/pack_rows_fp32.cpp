@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/conv/conv_ffma.h"
-#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/integer_math.h"

@@ -47,7 +47,7 @@ class PartialOrder {
  public:
   PartialOrder(const Grouping& grouping, const std::vector<Touched>& touched)
       : users_(touched.size()), makers_(touched.size()), merged_(touched.size()), node_(touched.size()) {
-    // Of a slot: the last that wrote it, each to elements of its own, who read it since, and both before these writers.
+    // For each slot: its last writers, each to elements of its own, its readers since, and both before these writers.
     std::map<int, Nodes> writers, readers, earlier;
     DisjointStores are_disjoint = stores_of_groups(grouping);
     for (std::size_t g = 0; g < touched.size(); ++g) {

@@ -1,11 +1,11 @@
 // Computes f32 convolutions and matrix products as products of halves: operands are split into planes of halves with a
 // scale for each channel.
 //
-// A scale is a power of two, so scaling is exact. Images x (or gradients dy) have one for each channel, which brings
-// the channel's largest element to 2^14. Filters of a sum over these channels take up the inverse scales, so that each
-// product of two elements keeps its share of the sum, and then have a scale for each channel of the result, by whose
-// inverse the result is multiplied. A filter gradient has no such sum: its result is multiplied by the inverses of
-// both.
+// A scale is a power of two, so scaling is exact. Images x (or gradients dy) have one for each
+// channel, which brings the channel's largest element to 2^14. Filters of a sum over these
+// channels take up the inverse scales, so that each product of two elements keeps its share of the
+// sum, and then have a scale for each channel of the result, by whose inverse the result is
+// multiplied. A filter gradient has no such sum: its result is multiplied by the inverses of both.
 //
 // One plane holds 11 bits of every element above 2^-28 of the channel's largest, which is tf32's precision. Two planes,
 // the second 2^11 times the rounding error of the first, hold 22 bits and more; three products of planes

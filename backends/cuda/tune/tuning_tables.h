@@ -18,8 +18,7 @@ Tuning tuning();
 
 /// The user's table: `tuning.tsv` in the folder of the cubin cache.
 std::filesystem::path user_table();
-/// The tables of this process: nixie's own, overridden by the lines of the user's. Not for two threads at
-/// once.
+/// The tables of this process: nixie's own, overridden by the lines of the user's. Not for two threads at once.
 TuningDatabase& known_tuning();
 
 /// The code of a group with the algorithm of its table line, else with the first. Throws Fault::usage if the

@@ -146,7 +146,7 @@ ConvertedType NeonSource::converted(const std::string& what, const Tree& object)
   const auto row = std::ranges::find(neon_types(), what + "." + type, &OtherWord::word);
   if (row == neon_types().end())
     refuse(object, fmt::format("{} {} has no counterpart that this converter knows", what, type));
-  ConvertedType converted{row->here, {}};
+  ConvertedType converted{row->known_word, {}};
   std::istringstream fields(row->text);
   for (std::string name, rule; std::getline(fields >> std::ws, name, '=') && fields >> rule;)
     converted.fields.push_back(field_of(name, value_of(object, rule)));
@@ -165,7 +165,7 @@ void NeonSource::note(const std::string& text) {
 }
 
 void NeonSource::check_taken() const {
-  std::set<PlaceInFile> used, told;
+  std::set<PlaceInFile> used, reported;
   for (const Tree* tree : taken_) used.insert(place_in_file(*tree));
   Problems problems;
   const auto look = [&](auto&& look, const Tree& tree, const std::string& name) -> void {
@@ -178,7 +178,7 @@ void NeonSource::check_taken() const {
         continue;
       }
       const bool is_named = &tree == &root_ && (entry.value.find("type") || holds_place(entry.value, used));
-      if (is_named || !told.emplace(entry.place.line, entry.place.column).second) continue;
+      if (is_named || !reported.emplace(entry.place.line, entry.place.column).second) continue;
       const auto asked = asked_.find(&tree);
       const std::vector<std::string> known = asked == asked_.end() ? std::vector<std::string>{} : asked->second;
       problems.add(entry.place, "key ", field_text(entry.key), " of ", of,

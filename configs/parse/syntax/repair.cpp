@@ -234,7 +234,7 @@ void add_opening_without_colon(const Lines& lines, std::size_t row, Repairs& rep
       repairs.insert(i, ": ", i, fmt::format("no `: ` in front of this {}, expected `key: value`", lines.at(i)));
     else if (value < i)
       repairs.erase(value, i - value, i,
-                    fmt::format("more stands between the colon and this {}, expected `key: value`", lines.at(i)));
+                    fmt::format("there is more between the colon and this {}, expected `key: value`", lines.at(i)));
     return;
   }
 }

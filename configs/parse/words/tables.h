@@ -10,8 +10,8 @@ namespace nixie {
 /// A word of a table's row; a word with `?d` in the table is three.
 struct OtherWord {
   std::string word;
-  std::string here;  ///< a known word, or `*`
-  std::string text;  ///< the rest of the row
+  std::string known_word;  ///< a known word, or `*`
+  std::string text;        ///< the rest of the row
 };
 
 const std::vector<OtherWord>& other_names();     ///< what has a name here; `text`: what to set besides

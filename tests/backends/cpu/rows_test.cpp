@@ -62,7 +62,7 @@ TEST_P(CpuRows, ScanAsLoopsDo) {
               for (std::size_t i = 0; i < values.size(); ++i) {
                 sums[offsets[i]] = exclusive ? sum : sum + values[i];
                 sum += values[i];
-                // Of equals the one at the smallest position.
+                // The smallest position wins among equals.
                 if (values[i] > values[best] || (reverse && values[i] == values[best])) best = i;
                 firsts[offsets[i]] = static_cast<double>(reverse ? values.size() - 1 - best : best);
               }

@@ -8,6 +8,7 @@
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -31,6 +32,15 @@ double flops_of(const ConvProblem& conv) {
 }
 
 }  // namespace
+
+Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
+  if (conv.role != ConvRole::filter_grad) return tile_work(conv, forward_tiles(conv, chip).front());
+  const Work work = tile_work(conv, gradient_tiles(conv, chip).front());
+  const auto patch = gradient_patch(conv, chip);
+  if (!patch) return work;
+  const Work of_patch = gradient_work(patch->clocks);
+  return chip.seconds(of_patch) < chip.seconds(work) ? of_patch : work;
+}
 
 // Two launches, which run beside those of the other operand.
 Work planes_work(double elements, int planes) { return {.bytes = elements * (8 + 2 * planes), .launches = 1.6}; }

@@ -77,7 +77,7 @@ std::int64_t stage_bytes(const ConvProblem& conv, const Product& product, const 
 // In hundreds: multiply-adds for each clock of a scheduler with 8, 12 or 16 columns a thread.
 std::int64_t share(int thread_n) { return thread_n == 16 ? 94 : thread_n == 12 ? 92 : 90; }
 
-// Of images, and of the filter or dy of a filter gradient.
+// The map of the images.
 TensorMap first_map(const Kernel& kernel, const ConvProblem& conv, const Product& product, const FfmaTile& tile) {
   const Operand& images = kernel.head->operands[at(images_of(conv))];
   TensorMap map = images_map(images, Dtype::f32, conv, product.layer.pad, conv.stride, product.slice,
@@ -87,6 +87,7 @@ TensorMap first_map(const Kernel& kernel, const ConvProblem& conv, const Product
   return map;
 }
 
+// The map of the filter; in a filter gradient, of dy.
 TensorMap other_map(const Kernel& kernel, const ConvProblem& conv, const Product& product, const FfmaTile& tile) {
   const Operand& other = kernel.head->operands[at(1 - images_of(conv))];
   if (is_gradient(conv)) {

@@ -4,7 +4,6 @@
 #include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
-#include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/generate/portable.h"
@@ -17,34 +16,16 @@ namespace {
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
 // three, which have no room for what the epilogue loads; and with the loads that are on their way.
 constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
-// Of f32, beside the sums of three products in tiles of more than 64 columns.
+// Loads of f32 by channel, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
-
-constexpr int kFew = 32;       // filters, of which other forms make more (rewrite/unfold)
-constexpr int kFewTerms = 64;  // for which results that leave one by one are not worth a tile
-
-std::string limits(const ConvProblem& conv) {
-  if (conv.role == ConvRole::filter_grad) return "filter gradient";
-  if (std::string why = im2col_limits(conv); !why.empty()) return why;
-  if (std::string why = group_limits(conv); !why.empty()) return why;
-  const int channels = conv.channels / conv.groups, filters = conv.filters / conv.groups;
-  if (channels % 8 != 0) return fmt::format("{} channels", channels);
-  // Other numbers are filled up with zeros, which few filters are not worth.
-  const bool any = conv.role == ConvRole::output && conv.groups == 1 && conv.planes == 0 && filters > kFew &&
-                   channels * conv.r * conv.s >= kFewTerms;
-  if (filters % 8 != 0 && !any) return fmt::format("{} filters", filters);
-  if (conv.groups > 1 && conv.role == ConvRole::input_grad && filters % 64 != 0)
-    return fmt::format("groups of {} filters", filters);
-  return {};
-}
 
 // A matrix product stores its results in pieces.
 std::string limits_of_product(const ConvProblem& conv) {
-  return conv.filters % 8 != 0 ? fmt::format("{} columns", conv.filters) : limits(conv);
+  return conv.filters % 8 != 0 ? fmt::format("{} columns", conv.filters) : fprop_limits(conv);
 }
 
-// Whether neighbouring channels of results are stored in pieces of 16 bytes, or are eights that are no neighbours in
-// memory.
+// Whether neighbouring channels of results are stored in pieces
+// of 16 bytes, or are eights that are no neighbours in memory.
 bool stores_pieces(const Kernel& kernel) {
   if (std::holds_alternative<Matmul>(kernel.head->op)) return true;
   if (kernel.domain[1] % 8 != 0) return false;
@@ -187,7 +168,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
   const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op)
                               ? product_problem(plan, kernel, chip, limits_of_product)
-                              : conv_in_16_bits(plan, kernel, chip, limits, further ? Groups::one : Groups::any);
+                              : conv_in_16_bits(plan, kernel, chip, fprop_limits, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);
   if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)
@@ -202,16 +183,6 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (further && !stores_pieces(kernel)) return Refusal{"results in steps of their own"};
   choice.layouts = {further ? OperandLayout::channels_last : OperandLayout::pieces, OperandLayout::channels_last};
   return choice;
-}
-
-std::string group_limits(const ConvProblem& conv) {
-  constexpr int kLeast = 16;
-  const int least = std::min(conv.channels, conv.filters) / conv.groups;
-  return conv.groups > 1 && least < kLeast ? fmt::format("groups of {} channels or filters", least) : "";
-}
-
-std::string tensor_core_limits(const ConvProblem& conv) {
-  return conv.role == ConvRole::filter_grad ? wgrad_limits(conv) : limits(conv);
 }
 
 bool beats_library(const Plan& plan, const Kernel& kernel, const Chip& chip) {

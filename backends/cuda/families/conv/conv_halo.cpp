@@ -19,7 +19,7 @@ constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consu
 constexpr double kLeastUse = 0.9;      // of the products that are computed
 // Words of sums, accumulators and loads on their way that a thread may hold where it leaves parts.
 constexpr int kMostHeld = 124;
-// Of so few channels or filters conv_fprop reads a line of L2 for few products: patches pay that fill tiles badly.
+// Below this many channels or filters conv_fprop is bound by L2, so even patches that fill tiles badly win.
 constexpr int kFew = 32;
 
 // The sum as the kernel sees it: of the output's pixels over the input's channels.
@@ -48,8 +48,8 @@ struct Patches {
   int barrier_bytes() const { return 2 * 2 * 8 * stages; }
 };
 
-// Of a patch and 64 filters: products, but no less than twice what L2 takes for a line for each place, as products wait
-// for whole patches.
+// Clocks for one patch and 64 filters: the products, or twice the L2 time of its lines if longer, as products wait for
+// whole patches.
 double clocks_of(const ConvProblem& conv, const Sides& sides, int high, int patch_places, int slabs, const Chip& chip) {
   const double products = 4.0 * high * static_cast<double>(ceil_div(sides.channels, 16)) * conv.r * conv.s;
   return std::max(products, 256.0 * patch_places * slabs / chip.l2_bytes_per_clock);
@@ -108,8 +108,8 @@ int pixels_ahead(const Plan& plan, const Choice& choice, const Patches& patches)
   return loaded.of_pixels == 0 ? 1 : std::clamp(room / loaded.of_pixels, 0, 4);
 }
 
-// Of a choice's blocks. One consumer's epilogue is hidden behind the other's products, or longer than these: where
-// images are loaded beside parts.
+// Clocks of a choice's blocks. One consumer's epilogue is hidden behind the other's products, unless it is longer, as
+// where images are loaded beside parts.
 double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   constexpr double kClocksOfTwoRows = 350;
   const Sides sides = sides_of(problem_of(choice));

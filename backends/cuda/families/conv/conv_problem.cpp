@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
-#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"

@@ -19,8 +19,8 @@ struct ConvProblem {
   int groups = 1;
   std::array<int, 2> stride{}, pad{}, dilation{};
   Dtype dtype = Dtype::f16;  ///< of the operands as the program reads them
-  /// The number of fp16 planes into which f32 operands are split (rewrite/split_fp32_to_fp16.cpp); 0: they are not
-  /// split.
+  /// The number of fp16 planes into which f32 operands are split
+  /// (rewrite/split_fp32_to_fp16.cpp); 0: they are not split.
   int planes = 0;
   /// For first layers with few channels: all numbers in a row of the window are the channels of a window of one column.
   /// `channels` counts them, padded.

@@ -1,4 +1,4 @@
-// Tensor maps of images, filters and gradients.
+// Tensor maps of images, filters and gradients; the sizes that they allow.
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 
 #include <numeric>
@@ -9,7 +9,7 @@ namespace nixie::cuda {
 
 namespace {
 
-// Of the positions of a window's first tap along an axis: from `lower` to `upper` past the last pixel.
+// The range of a window's first tap along an axis: from `lower` to `upper` past the last pixel.
 struct Corners {
   int lower = 0, upper = 0;
 };
@@ -21,6 +21,15 @@ std::array<Corners, 2> corners_of(const ConvProblem& conv, std::array<int, 2> pa
   std::array<Corners, 2> corners;
   for (std::size_t i : {0u, 1u}) corners[i] = {-pad[i], (results[i] - 1) * stride[i] + 1 - pad[i] - images[i]};
   return corners;
+}
+
+constexpr int kFew = 32;       // filters, of which other forms make more (rewrite/unfold)
+constexpr int kFewTerms = 64;  // for which results that leave one by one are not worth a tile
+
+std::string group_limits(const ConvProblem& conv) {
+  constexpr int kLeast = 16;
+  const int least = std::min(conv.channels, conv.filters) / conv.groups;
+  return conv.groups > 1 && least < kLeast ? fmt::format("groups of {} channels or filters", least) : "";
 }
 
 }  // namespace
@@ -36,6 +45,35 @@ std::string im2col_limits(const ConvProblem& conv) {
       return "window too large for the copy engine";
   }
   return {};
+}
+
+std::string fprop_limits(const ConvProblem& conv) {
+  if (conv.role == ConvRole::filter_grad) return "filter gradient";
+  if (std::string why = im2col_limits(conv); !why.empty()) return why;
+  if (std::string why = group_limits(conv); !why.empty()) return why;
+  const int channels = conv.channels / conv.groups, filters = conv.filters / conv.groups;
+  if (channels % 8 != 0) return fmt::format("{} channels", channels);
+  // Other numbers are filled up with zeros, which few filters are not worth.
+  const bool any = conv.role == ConvRole::output && conv.groups == 1 && conv.planes == 0 && filters > kFew &&
+                   channels * conv.r * conv.s >= kFewTerms;
+  if (filters % 8 != 0 && !any) return fmt::format("{} filters", filters);
+  if (conv.groups > 1 && conv.role == ConvRole::input_grad && filters % 64 != 0)
+    return fmt::format("groups of {} filters", filters);
+  return {};
+}
+
+std::string wgrad_limits(const ConvProblem& conv) {
+  if (conv.role != ConvRole::filter_grad) return "no filter gradient";
+  if (std::string why = im2col_limits(conv); !why.empty()) return why;
+  if (std::string why = group_limits(conv); !why.empty()) return why;
+  if (conv.channels / conv.groups % 8 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
+  if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
+  if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";
+  return {};
+}
+
+std::string tensor_core_limits(const ConvProblem& conv) {
+  return conv.role == ConvRole::filter_grad ? wgrad_limits(conv) : fprop_limits(conv);
 }
 
 TensorMap images_map(const Operand& operand, Dtype dtype, const ConvProblem& conv, std::array<int, 2> pad,

@@ -1,4 +1,4 @@
-// Shared by the sm_90a convolutions: tensor maps of their operands, and the window as constants.
+// Shared by the sm_90a convolutions: their limits, tensor maps of their operands, and the window as constants.
 #pragma once
 
 #include <string>
@@ -12,6 +12,11 @@ namespace nixie::cuda {
 
 /// Why an im2col map cannot move the window over the images (input gradients: over dy); empty if it can.
 std::string im2col_limits(const ConvProblem& conv);
+/// Why conv_fprop, or conv_wgrad, cannot compute a problem of these sizes; empty if it can.
+std::string fprop_limits(const ConvProblem& conv);
+std::string wgrad_limits(const ConvProblem& conv);
+/// The limits of the one that computes the problem's role.
+std::string tensor_core_limits(const ConvProblem& conv);
 
 /// The map of x (input gradients: dy) in im2col boxes of `slice` channels of `pixels` outputs, swizzled over the length
 /// of a box's row (see TensorMap).

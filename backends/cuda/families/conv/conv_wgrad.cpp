@@ -1,11 +1,9 @@
 // Filter gradients in 16 bits on sm_90a, with the bias gradient, and the matrix products that update linear layers, in
 // tiles that may be split along their sums.
-#include "nixie/backends/cuda/families/conv/conv_wgrad.h"
 
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/channel_sum.h"
-#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
@@ -17,7 +15,7 @@
 namespace nixie::cuda {
 namespace {
 
-// Of memory that the epilogue reads and writes for each element.
+// Bytes of memory that the epilogue reads and writes for each element.
 int epilogue_bytes(const Plan& plan, const Kernel& kernel) {
   const auto is_dense = [&](const Access& access) {
     for (int axis = 0; axis < kernel.domain.rank(); ++axis)
@@ -208,16 +206,6 @@ class ConvWgrad final : public Family {
 };
 
 }  // namespace
-
-std::string wgrad_limits(const ConvProblem& conv) {
-  if (conv.role != ConvRole::filter_grad) return "no filter gradient";
-  if (std::string why = im2col_limits(conv); !why.empty()) return why;
-  if (std::string why = group_limits(conv); !why.empty()) return why;
-  if (conv.channels / conv.groups % 8 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
-  if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
-  if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";
-  return {};
-}
 
 const Family& conv_wgrad() {
   static const ConvWgrad family;

@@ -1,5 +1,5 @@
-// Depthwise convolutions, one filter or a few for each channel, in all roles: how threads share the work, and the
-// program.
+// Depthwise convolutions, one filter or a few for each channel,
+// in all roles: how threads share the work, and the program.
 #include <algorithm>
 #include <bit>
 
@@ -84,7 +84,7 @@ int live_steps(const ConvProblem& conv) {
 
 bool is_held(const Computed& conv, int lanes) { return conv.r * conv.s * conv.filter_lanes(lanes) <= 80; }
 
-// Of a row in use, and of the next one where that cannot wait in shared memory.
+// Registers of a row in use, and of the next one where that cannot wait in shared memory.
 int registers_of_row(const Computed& conv, int lanes, int columns) {
   const int used = std::min(places(conv, columns), columns * conv.s) * conv.source_lanes(lanes);
   return conv.sends(lanes) ? used : 2 * used + 24;
@@ -102,13 +102,13 @@ bool can_slide(const Computed& conv, int lanes, int columns) {
          places(conv, columns) <= kMostPlaces;
 }
 
-// Of a row on its way.
+// Shared memory of a row on its way.
 std::int64_t row_bytes(const Computed& conv, const Shares& shares) {
   return conv.sends(shares.lanes)
              ? places(conv, shares.columns) * conv.source_lanes(shares.lanes) * size_of(conv.dtype) * kThreads
              : 0;
 }
-// Of filters that registers do not hold, for a piece of channels.
+// Shared memory of the filters that registers do not hold, for a piece of channels.
 std::int64_t filter_bytes(const Computed& conv, const Shares& shares) {
   const bool in_registers = conv.role == ConvRole::filter_grad || (shares.slides && is_held(conv, shares.lanes));
   return in_registers ? 0 : std::int64_t{4} * conv.r * conv.s * conv.filter_lanes(shares.lanes);
@@ -133,8 +133,8 @@ void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
   const auto take = [&](int lanes, int columns) {
     shares.lanes = lanes, shares.columns = static_cast<int>(round_up(columns, unit));
   };
-  // Filters that registers do not hold are read for each tap, once for all columns: of few that takes longer than the
-  // products.
+  // Filters that registers do not hold are read for each tap, once
+  // for all columns: of few that takes longer than the products.
   Shares best;
   for (int lanes = most; lanes >= std::max(most / 2, 1); lanes /= 2)
     for (int columns = wide; columns > best.columns; columns /= 2) {

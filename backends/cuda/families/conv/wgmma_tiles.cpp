@@ -6,7 +6,6 @@
 #include <numeric>
 #include <optional>
 
-#include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -323,15 +322,6 @@ Work tile_work(const ConvProblem& conv, const Tile& tile) {
   if (!is_point(conv)) return gradient ? gradient_work(clocks) : forward_work(clocks);
   if (gradient) return {.clocks = Points::kGradientClock * clocks, .launches = 0.6};
   return {.clocks = Points::kForwardClock * clocks, .launches = 1.3};
-}
-
-Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
-  if (conv.role != ConvRole::filter_grad) return tile_work(conv, forward_tiles(conv, chip).front());
-  const Work work = tile_work(conv, gradient_tiles(conv, chip).front());
-  const auto patch = gradient_patch(conv, chip);
-  if (!patch) return work;
-  const Work of_patch = gradient_work(patch->clocks);
-  return chip.seconds(of_patch) < chip.seconds(work) ? of_patch : work;
 }
 
 double tensor_core_share(const ConvProblem& conv, const Chip& chip) {

@@ -29,8 +29,8 @@ struct Tile {
   }
 };
 
-/// The convolution that conv_fprop computes: a forward pass, or an input gradient as one. Channels and filters of one
-/// group.
+/// The convolution that conv_fprop computes: a forward pass, or
+/// an input gradient as one. Channels and filters of one group.
 struct ForwardLayer {
   bool transposed = false;  ///< an input gradient
   int channels = 0, filters = 0, groups = 1, p = 0, q = 0;
@@ -63,14 +63,11 @@ int gradient_slice(const ConvProblem& conv);
 /// The number of 16-bit planes of an operand.
 int planes_of(int products);
 
-/// The tiles with which conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution, fastest first. In conv_fprop
-/// all
-/// tiles that are not split give identical bits; in conv_wgrad each tile sums in its own order. `epilogue_bytes`: bytes
-/// that the epilogue reads and writes for each element of the gradient.
+/// The tiles with which conv_fprop_sm90 or conv_wgrad_sm90 can compute the convolution, fastest first. In
+/// conv_fprop all tiles that are not split give identical bits; in conv_wgrad each tile sums in its own
+/// order. `epilogue_bytes`: bytes that the epilogue reads and writes for each element of the gradient.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split = true);
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes = 4);
-/// The work of conv_fprop_sm90 or conv_wgrad_sm90.
-Work tensor_core_work(const ConvProblem& conv, const Chip& chip);
 /// The work of a tile's kernel; and that of a forward pass or a filter gradient by patches that are estimated at so
 /// many clocks.
 Work tile_work(const ConvProblem& conv, const Tile& tile);

@@ -44,7 +44,7 @@ double even_clocks(const ConvProblem& conv, const PatchTile& tile, const Chip& c
          parts;
 }
 
-// Of the busiest block, and of parts.
+// Clocks of the busiest block, and of merging parts.
 double scheduled_clocks(const ConvProblem& conv, const PatchTile& tile, const Chip& chip, int epilogue_bytes) {
   const WgradSchedule schedule = patch_schedule(conv, tile, chip);
   const double stage = stage_clocks(conv, tile, chip), epilogue = static_cast<double>(part_bytes(tile)) / 4 *

@@ -11,9 +11,8 @@ namespace nixie::cuda {
 /// The kernel with a second spatial axis, of one position, before its only one: [N, C, W] becomes [N, C, 1, W].
 Kernel with_unit_axis(Kernel kernel);
 
-/// Whether a kernel does the same for each plane, and images and the first spatial axis of [N, C, D, H, W] can be
-/// merged
-/// into one axis of planes in everything that it reads and writes.
+/// Whether a kernel does the same for each plane, and images and the first spatial axis of [N,
+/// C, D, H, W] can be merged into one axis of planes in everything that it reads and writes.
 bool has_planes(const Kernel& kernel);
 /// Such a kernel over [N * D, C, H, W].
 Kernel over_planes(Kernel kernel);

@@ -8,8 +8,8 @@
 
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 #include "nixie/backends/cuda/families/conv/conv_ffma.h"
-#include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/core/base/integer_math.h"
@@ -101,7 +101,7 @@ double conv_seconds(const Form& form, const Chip& chip) {
   return seconds;
 }
 
-// Of results that are gathered; blocks of another size at an axis' end take a kernel of their own.
+// Kernels that gather results; blocks of another size at an axis' end take one of their own.
 double kernels_after(const WindowSum& sum) {
   double kernels = sum.groups > 1 && sum.groups % sum.together != 0 ? 2 : 1;
   for (std::size_t i : {0u, 1u})

@@ -21,7 +21,7 @@ WindowAxis axis_of(const ConvProblem& conv, std::size_t i) {
           .dilation = conv.dilation[i]};
 }
 
-// Of an axis of stride 1: images and results change places, taps turn.
+// For an axis of stride 1: images and results change places, taps turn.
 WindowAxis turned(const WindowAxis& axis) {
   return {.images = axis.results,
           .taps = axis.taps,
@@ -44,8 +44,8 @@ bool cut_negative_padding(Layer& layer) {
   return true;
 }
 
-// Leaves out pixels that no tap reads: where stride and dilation have a common divisor, those are all but every so
-// many-th.
+// Leaves out pixels that no tap reads: where stride and dilation
+// have a common divisor, those are all but every so many-th.
 void skip_unread(Layer& layer) {
   for (int i : {0, 1}) {
     WindowAxis& axis = layer.sum.axes[at(i)];

@@ -1,7 +1,7 @@
 // Estimates the time of Winograd's tiles and of direct convolutions.
 #include "nixie/backends/cuda/rewrite/winograd/winograd_layers.h"
 
-#include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 

@@ -1,4 +1,4 @@
-// The trainer's command line.
+// Training by a command line: its options, and a run from its beginning, or from where it stopped, to its end.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include "nixie/configs/parse/config.h"
 
 namespace CLI {
-class App;  // CLI11 stays out of installed headers: it takes compilers longer than all of them
+class App;
 }
 
 namespace nixie {
@@ -26,14 +26,16 @@ struct Command {
 /// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
 bool run_command(const Command& command);
 
-/// The advice about a word that is no command, or an option that is one: `; the command is `trainer eval``
-/// for `--eval`, the nearest command, or the option for a file alone; "" where nothing is known.
-std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments);
+/// A BatchTrial of a run: two steps, saves, and evaluations, which are cut short where they take long.
+void try_training(const TrainConfig& config, const std::filesystem::path& folder);
 
-/// Everything a configuration can name, with fields, defaults and meaning, and the shipped configurations; of one part
-/// only, if it is named.
-std::string list_text(const std::string& part = {});
-/// The names of its parts: `models`, `layers` ...
-const std::vector<std::string>& list_parts();
+struct TrainRequest {
+  Command command = {};
+  std::string data = {};
+  bool lists = false, is_dry = false;
+};
+
+/// Declares the options of training, which fill in the request when the app parses.
+void add_train_options(CLI::App& app, TrainRequest& request);
 
 }  // namespace nixie

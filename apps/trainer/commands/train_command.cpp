@@ -1,17 +1,17 @@
 // From a command to a Trainer in its run folder.
-#include "nixie/apps/trainer/command.h"
+#include "nixie/apps/trainer/commands/train_command.h"
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
-#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
-#include "nixie/apps/trainer/program/other_options.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/program/signals.h"
 #include "nixie/apps/trainer/record/run_folder.h"
@@ -19,11 +19,8 @@
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
-#include "nixie/configs/parse/words/tables.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/working_folder.h"
-#include "nixie/core/files/open_to_read.h"
-#include "nixie/data/preparation.h"
 #include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
@@ -118,46 +115,6 @@ std::string result_text(const Evaluation& result, const fs::path& folder) {
   return text + fmt::format("the run is in {}\n{}", folder, to_string(result));
 }
 
-template <Options T>
-std::string described() {
-  const T defaults;
-  std::string text = fmt::format("  {}\n", T::name);
-  for_each_field<T>([&](const auto& field) {
-    text += fmt::format("    {}: {}  # {}\n", field.key, field_text(defaults.*field.member), field.doc);
-  });
-  return text;
-}
-
-/// The files of `configs/` that came with the program, each with its first sentence.
-std::string shipped_configs_text() {
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  std::string text;
-  for (const std::string& file : shipped_configs(program)) {
-    std::ifstream stream = open_to_read(found_config(file, program), Fault::usage, "install nixie again");
-    std::string line;
-    std::getline(stream, line);
-    text += fmt::format("  {:36}{}\n", file, line.starts_with("# ") ? line.substr(2) : "");
-  }
-  return text;
-}
-
-template <class List>
-std::string described_list(const char* title) {
-  std::string text = fmt::format("{}\n", title);
-  List::for_each([&]<class T>() {
-    if constexpr (Options<T>)
-      text += described<T>();
-    else
-      text += fmt::format("  {}: a list\n", T::name);
-  });
-  return text;
-}
-
-}  // namespace
-
-namespace {
-
 /// The command that goes on with a run, from any folder.
 std::string resume_text(const Command& command, const fs::path& folder) {
   const bool is_searched_for = command.program.find('/') == std::string::npos;
@@ -240,76 +197,29 @@ bool run_command(const Command& given) {
   return is_done;
 }
 
-namespace {
-
-/// ``; the command is `trainer train` `` for `fit`, `; write trainer --resume runs/a` for `resume` before `runs/a`,
-/// `; there is no server; ...` for `serve`; "" for a word that is no command anywhere.
-std::string other_command(const std::string& word, const std::string& next, bool may_be_absent) {
-  OtherWord meant{.word = word, .here = word, .text = {}};
-  const auto names = command_names();
-  const auto row = std::ranges::find(other_commands(), word, &OtherWord::word);
-  if (row != other_commands().end())
-    meant = *row;
-  else if (std::ranges::find(names, word) == names.end())
-    return {};
-  if (meant.here == "*") return may_be_absent ? "; " + meant.text : "";
-  return meant.here.starts_with("--") ? fmt::format("; write trainer {} {}", meant.here, shell_word(next))
-                                      : fmt::format("; the command is `trainer {}`", meant.here);
+void try_training(const TrainConfig& config, const fs::path& folder) {
+  constexpr std::chrono::seconds kEnd(5);  // evaluations are cut short from then on
+  Trainer trainer(with_assignments(config, "a trial", {"steps=2", "evaluate_every=1"}), {.run = folder, .out = stdout});
+  const auto end = std::chrono::steady_clock::now() + kEnd;
+  trainer.train([&] { return trainer.step() > 0 && std::chrono::steady_clock::now() > end; });
 }
 
-}  // namespace
-
-std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments) {
-    if (!argument.starts_with("--") || app.get_option_no_throw(argument)) continue;
-    if (const std::string command = other_command(argument.substr(2), "RUN", false); !command.empty()) return command;
-  }
-  if (arguments.empty() || arguments[0].starts_with("-")) return {};
-  const std::string& word = arguments[0];
-  const std::string command = other_command(word, arguments.size() > 1 ? arguments[1] : "RUN", true);
-  if (!command.empty()) return command;
-  if (word == "launch" || word == "torchrun") return kOneDevice;
-  const std::string near = did_you_mean(word, command_names());
-  std::error_code ignored;
-  if (!near.empty() || !fs::exists(word, ignored)) return near;
-  return fmt::format("; write {} {}", is_picture_name(word) ? "trainer predict" : "--config FILE --data",
-                     shell_word(word));
-}
-
-namespace {
-
-struct ListPart {
-  const char* name;
-  std::string (*text)(const char* name);
-};
-const ListPart kListParts[] = {
-    {"configuration", [](const char* name) { return fmt::format("{}\n{}", name, described<TrainConfig>()); }},
-    {"models", described_list<AllModels>},
-    {"layers", described_list<AllLayers>},
-    {"losses", described_list<AllLosses>},
-    {"metrics", described_list<AllMetrics>},
-    {"optimizers", described_list<AllOptimizers>},
-    {"schedules", described_list<AllSchedules>},
-    {"datasets", described_list<AllDatasets>},
-    {"configs", [](const char* name) { return fmt::format("{}\n{}", name, shipped_configs_text()); }},
-};
-
-}  // namespace
-
-const std::vector<std::string>& list_parts() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const ListPart& part : kListParts) all.push_back(part.name);
-    return all;
-  }();
-  return names;
-}
-
-std::string list_text(const std::string& name) {
-  std::string text;
-  for (const ListPart& part : kListParts)
-    if (name.empty() || name == part.name) text += part.text(part.name);
-  return text;
+void add_train_options(CLI::App& app, TrainRequest& request) {
+  Command& command = request.command;
+  app.add_option("--config", command.config, "the YAML file");
+  app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--data", request.data,
+                 "the data, in place of the file's (as --set data.path=): a folder of pictures per class, a .csv, "
+                 ".tar, .npz or .h5 file, or a folder of packed data, MNIST or CIFAR");
+  app.add_option("--run", command.run, "folder for the run's files; by default runs/<config name>/<n>");
+  app.add_option("--resume", command.checkpoint,
+                 "go on from a checkpoint, or from the newest one of a run's folder (this one, --run's, or the "
+                 "configuration's last)")
+      ->expected(0, 1);
+  app.add_flag("--dry-run", request.is_dry, "print the summary, do one step and one evaluation, write nothing");
+  app.add_flag("--list", request.lists, "print everything a configuration can name");
 }
 
 }  // namespace nixie

@@ -1,5 +1,5 @@
 // Walks the net's own description, and builds each layer for the shape that reaches it.
-#include "nixie/apps/trainer/report/layer_table.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
 
 #include "nixie/apps/trainer/profile/work_of.h"
 #include "nixie/configs/parse/values.h"

@@ -1,0 +1,49 @@
+// A graph's nodes in an order of their own, without recursion: chains may be a million nodes long.
+#include "nixie/core/state/graph_walk.h"
+
+#include <cmath>
+#include <unordered_set>
+#include <utility>
+
+namespace nixie {
+
+std::vector<Tensor> topological(const Graph& graph) {
+  std::vector<Tensor> order;
+  std::unordered_set<const Node*> visited;
+  std::vector<std::pair<const Tensor*, std::size_t>> stack;
+  auto visit = [&](const Tensor& root) {
+    if (visited.insert(root.id()).second) stack.emplace_back(&root, 0);
+    while (!stack.empty()) {
+      auto& [tensor, next] = stack.back();
+      if (next < tensor->inputs().size()) {
+        const Tensor& input = tensor->inputs()[next++];
+        if (visited.insert(input.id()).second) stack.emplace_back(&input, 0);
+      } else {
+        order.push_back(*tensor);
+        stack.pop_back();
+      }
+    }
+  };
+  for (const Tensor& output : graph.outputs) visit(output);
+  for (const Trace::Set& set : graph.sets) visit(set.value);
+  return order;
+}
+
+bool is_plain_number(double value) { return std::abs(value) <= 16 && value == std::floor(value); }
+
+std::vector<double> scalars_of(const Graph& graph) {
+  std::vector<double> scalars;
+  for (const Tensor& x : topological(graph))
+    if (const auto* constant = std::get_if<Constant>(&x.node().op); constant && !is_plain_number(constant->value))
+      scalars.push_back(constant->value);
+  return scalars;
+}
+
+std::vector<Tensor> leaves_of(const Graph& graph) {
+  std::vector<Tensor> leaves;
+  for (const Tensor& x : topological(graph))
+    if (std::holds_alternative<Input>(x.node().op)) leaves.push_back(x);
+  return leaves;
+}
+
+}  // namespace nixie

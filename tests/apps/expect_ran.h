@@ -1,0 +1,50 @@
+// What a program's run is expected to print, a line for each run of a test or a row for each of a table.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "nixie/tests/apps/support.h"
+
+namespace nixie::test {
+
+/// An exit code, and where a test expects it.
+struct ExitCode {
+  int value;
+  std::source_location place;
+
+  ExitCode(int code, std::source_location at = std::source_location::current()) : value(code), place(at) {}
+};
+
+/// Expects an exit code and outputs: parts of the text, or matchers of all of it.
+template <class... Outputs>
+void expect_ran(const Ran& ran, const ExitCode& code, const Outputs&... outputs) {
+  const testing::ScopedTrace trace(code.place.file_name(), static_cast<int>(code.place.line()), "this run");
+  EXPECT_EQ(ran.code, code.value) << ran.output;
+  const auto expect = [&]<class Output>(const Output& output) {
+    if constexpr (std::is_convertible_v<Output, std::string>)
+      EXPECT_THAT(ran.output, testing::HasSubstr(output));
+    else
+      EXPECT_THAT(ran.output, output);
+  };
+  (expect(outputs), ...);
+}
+
+struct RunRow {
+  std::string arguments;
+  ExitCode code;
+  std::string part;  ///< of what it prints
+};
+
+inline void expect_runs(const std::function<Ran(const std::string&)>& run, const std::vector<RunRow>& rows) {
+  for (const RunRow& row : rows) {
+    SCOPED_TRACE(row.arguments);
+    expect_ran(run(row.arguments), row.code, row.part);
+  }
+}
+
+}  // namespace nixie::test
