@@ -133,6 +133,7 @@ class Simplifier {
       if (Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
+      if (Tensor dx = gated_before_pooling(op, inputs, dtype); dx.id()) return dx;
     }
     if (const auto* reduce = std::get_if<Reduce>(&op))
       if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
@@ -201,6 +202,44 @@ class Simplifier {
     sum = unique(reduce, {sum}, shape, dtype);
     for (const Tensor& factor : product.common) sum = rewrite(product.mul, {sum, factor}, shape, dtype);
     return product.negative ? rewrite(product.neg, {sum}, shape, dtype) : sum;
+  }
+
+  // The gradient of a ReLU before a max pooling: each window passes its dy to its maximum alone, so where x decides
+  // whether a gradient passes, so does max_pool(x), which is smaller and spares keeping x for the backward pass.
+  Tensor gated_before_pooling(const Op& mul, const std::vector<Tensor>& inputs, Dtype dtype) {
+    if (!is_primitive(*std::get<Map>(mul).op, Primitive::mul)) return {};
+    for (const std::size_t i : {0, 1}) {
+      const Tensor &dx = inputs[i], &gate = inputs[1 - i];
+      const auto* pool = as<Pool>(dx);
+      if (!pool || pool->role != PoolRole::input_grad || pool->kind != PoolKind::max || dx.dtype() != dtype) continue;
+      const Tensor &dy = dx.inputs()[0], &index = dx.inputs()[1];
+      const auto* makes_index = as<Pool>(index);
+      if (!makes_index || makes_index->role != PoolRole::index || dy.dtype() != dtype) continue;
+      Pool output = *pool;
+      output.role = PoolRole::output;
+      const Tensor& x = index.inputs()[0];
+      const Tensor smaller = of_pooled(gate, x, output, dy.shape());
+      if (!smaller.id()) continue;
+      std::vector<Tensor> factors{dy, smaller};
+      if (i == 1) std::swap(factors[0], factors[1]);
+      return unique(*pool, {rewrite(mul, std::move(factors), dy.shape(), dtype), index}, dx.shape(), dtype);
+    }
+    return {};
+  }
+
+  // A gate, which is true or false element by element of x, for max_pool(x) in place of x; none if it is no such gate.
+  Tensor of_pooled(const Tensor& gate, const Tensor& x, const Pool& pool, const Shape& shape) {
+    if (!as<Map>(gate) || gate.dtype() != Dtype::boolean) return {};
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : gate.inputs()) {
+      if (input.id() == x.id())
+        inputs.push_back(unique(pool, {x}, shape, x.dtype()));
+      else if (const auto* number = as<Constant>(input))
+        inputs.push_back(unique(*number, {}, input.shape() == x.shape() ? shape : input.shape(), input.dtype()));
+      else
+        return {};
+    }
+    return unique(gate.node().op, std::move(inputs), shape, Dtype::boolean);
   }
 
   // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.
