@@ -17,7 +17,8 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kMostUnits = 64;  // keeps kernels compilable and their arguments few
+// Keep kernels compilable and their arguments few. One that reduces also keeps sums of all of its positions.
+constexpr std::size_t kMostUnits = 256, kMostOfReduction = 64;
 
 Shape without(const Shape& domain, const Axes& axes) {
   Shape kept = domain;
@@ -31,7 +32,7 @@ class Fuser {
  public:
   Fuser(FusionGraph& units, Fusion fusion)
       : units_(units),
-        most_units_(fusion == Fusion::none ? 1 : kMostUnits),
+        fusion_(fusion),
         group_of_(units.all().size(), -1),
         follows_head_(units.all().size()),
         out_(units.all().size()),
@@ -66,6 +67,11 @@ class Fuser {
   const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
   int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
   FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
+
+  bool fits(std::size_t units, const Axes& reduced) const {
+    if (fusion_ == Fusion::none) return units <= 1;
+    return units <= (reduced.empty() ? kMostUnits : kMostOfReduction);
+  }
 
   // The role of a unit in a kernel over this domain; none if it cannot be there.
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
@@ -158,7 +164,6 @@ class Fuser {
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
     const FusionNode& joining = unit(u);
-    if (target.units.size() >= most_units_) return false;
     Axes reduced = target.reduced;
     if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
     if (joining.domain != target.domain || joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
@@ -169,7 +174,7 @@ class Fuser {
       if (reduced.empty() && !from_reduction(u, target.domain, *axes)) return false;
       reduced = *axes;
     }
-    if (role(joining, target.domain, reduced) == Role::none) return false;
+    if (role(joining, target.domain, reduced) == Role::none || !fits(target.units.size() + 1, reduced)) return false;
     std::set<int> others;
     for (const Edge& edge : out_[static_cast<std::size_t>(u)]) {
       const int user = group_of(edge.to);
@@ -231,7 +236,7 @@ class Fuser {
 
   bool can_merge(int p, int c, bool related) {
     FusedGroup &first = group(p), &second = group(c);
-    if (first.units.size() + second.units.size() > most_units_ || (first.head && second.head)) return false;
+    if (first.head && second.head) return false;
     Shape domain = first.domain;
     Axes reduced = first.reduced;
     if (second.domain == domain) {
@@ -241,6 +246,7 @@ class Fuser {
       return false;
     }
     if ((first.head || second.head) && (!reduced.empty() || !related)) return false;
+    if (!fits(first.units.size() + second.units.size(), reduced)) return false;
     for (int g : {p, c})
       for (int u : group(g).units)
         if (role(unit(u), domain, reduced) == Role::none) return false;
@@ -295,7 +301,7 @@ class Fuser {
   }
 
   FusionGraph& units_;
-  const std::size_t most_units_;
+  const Fusion fusion_;
   std::vector<FusedGroup> groups_;
   Reachability order_;  // of groups: from those that write a value to those that read it
   std::vector<int> group_of_;

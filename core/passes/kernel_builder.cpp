@@ -146,12 +146,7 @@ Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
 
 KernelBuilder::Written KernelBuilder::written(int u) {
   const FusionNode& writer = unit(u);
-  if (const auto part = units_.part(u)) {
-    const Tensor& whole_value = part->whole;
-    View view = whole(writer.value.shape(), layout_.strides(whole_value));
-    view.offset = part->start * view.strides[static_cast<std::size_t>(std::get<Concat>(whole_value.node().op).axis)];
-    return {slot_of({whole_value, -1, {}}), view};
-  }
+  if (const auto part = units_.part(u)) return {slot_of({part->whole, -1, {}}), part->view};
   const int slot = slot_of({writer.value, writer.kind == FusionNode::Kind::copy ? u : -1, {}});
   return {slot, whole(writer.value.shape(), strides_in(slot, writer.value.shape()))};
 }

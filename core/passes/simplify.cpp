@@ -11,6 +11,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/core/passes/padded_terms.h"
 
 namespace nixie {
 namespace {
@@ -134,6 +135,7 @@ class Simplifier {
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
       if (Tensor dx = gated_before_pooling(op, inputs, dtype); dx.id()) return dx;
+      if (const auto whole = side_by_side(op, inputs, shape, dtype)) return *whole;
     }
     if (const auto* reduce = std::get_if<Reduce>(&op))
       if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
@@ -242,6 +244,34 @@ class Simplifier {
     return unique(gate.node().op, std::move(inputs), shape, Dtype::boolean);
   }
 
+  // The sum of arrays that are padded with zeros and side by side, such as gradients of all parts of an array.
+  std::optional<Tensor> side_by_side(const Op& add, const std::vector<Tensor>& inputs, const Shape& shape,
+                                     Dtype dtype) {
+    if (!is_primitive(*std::get<Map>(add).op, Primitive::add)) return {};
+    const auto filled = [&](const Tensor& x) -> std::int64_t {
+      if (x.shape() != shape || x.dtype() != dtype) return 0;
+      if (as<Pad>(x)) return x.inputs()[0].shape().size();
+      const auto known = filled_.find(x.id());
+      return known == filled_.end() ? 0 : known->second;
+    };
+    const std::int64_t a = filled(inputs[0]), b = filled(inputs[1]);
+    if (a == 0 || b == 0) return {};
+    if (a + b < shape.size()) filled_[unique(add, inputs, shape, dtype).id()] = a + b;
+    if (a + b != shape.size()) return {};
+    std::vector<Tensor> terms, left = inputs;
+    while (!left.empty()) {
+      const Tensor x = left.back();
+      left.pop_back();
+      if (as<Pad>(x))
+        terms.push_back(x);
+      else
+        left.insert(left.end(), x.inputs().begin(), x.inputs().end());
+    }
+    return concat_of_padded(terms, [&](const Op& op, std::vector<Tensor> parts, const Shape& whole) {
+      return unique(op, std::move(parts), whole, dtype);
+    });
+  }
+
   // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.
   static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype dtype) {
     std::vector<double> values;
@@ -294,7 +324,8 @@ class Simplifier {
 
   std::unordered_map<const Node*, Tensor> done_;
   std::unordered_map<std::string, Tensor> unique_;
-  std::vector<Tensor> keep_;  // old nodes stay alive while their addresses are keys
+  std::unordered_map<const Node*, std::int64_t> filled_;  // sums of padded arrays: how many elements these have
+  std::vector<Tensor> keep_;                              // old nodes stay alive while their addresses are keys
 };
 
 }  // namespace

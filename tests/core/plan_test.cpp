@@ -39,6 +39,11 @@ TEST(Fusion, KernelCounts) {
     std::size_t kernels;
   };
   const Tensor hidden = relu(matmul(x, w) + b);
+  const Tensor both = concat({exp(x), sin(x)}, 1), padded = pad(x, {0, 2}, {0, 2});
+  const Tensor left = slice(x, {Index::all(), Index::range(0, 3)}),
+               right = slice(x, {Index::all(), Index::range(3, 6)});
+  Tensor terms = x, grown = exp(x);
+  for (int i = 1; i < 100; ++i) terms = terms + x * (1 + 1e-3 * i), grown = concat({grown, x * (1 + 1e-3 * i)}, 0);
   const Row rows[] = {
       {"a chain of maps", exp(x * 5) + x * x - 1, 1},
       {"a matmul with bias and relu", hidden, 1},
@@ -50,6 +55,14 @@ TEST(Fusion, KernelCounts) {
       {"update of a slice", update(x, {Index::range(1, 3)}, 5) * 2, 1},
       {"sums over different axes", sum(x, {0}) + sum(x, {1}), 2},
       {"concat of two maps", concat({exp(x), sin(x)}, 1), 1},
+      {"concat of views of maps", concat({reshape(exp(x), {6, 8}), transpose(sin(x))}, 0), 1},
+      {"concat of concats", concat({concat({exp(x), sin(x)}, 1), cos(x)}, 1), 1},
+      {"concat of a map and what it is made of", stack({exp(x), x}), 1},
+      {"concat of a concat that is read otherwise, too", concat({both, cos(both)}, 0), 2},
+      {"every second column of a padded array", slice(padded, {Index::all(), Index::range(0, 10, 2)}) * 2, 1},
+      {"a gradient through both halves of an array", gradients(sum(exp(left) * right), {x})[0], 1},
+      {"a hundred terms", terms, 1},
+      {"a concat that grew from a hundred parts", grown, 1},
       {"a numbers-only expression", full({3}, Tensor(2.5) * 2), 1},
   };
   for (const Row& row : rows)

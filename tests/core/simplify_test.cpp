@@ -127,5 +127,52 @@ TEST(Simplify, GatesAreBeforeMaxPoolings) {
   }
 }
 
+// Arrays that are padded with zeros and fill a shape side by side need no sum.
+TEST(Simplify, SumsOfPaddedArraysAreConcats) {
+  struct Box {
+    std::int64_t top, left, bottom, right;
+  };
+  struct Case {
+    const char* what;
+    std::vector<Box> boxes;
+    std::size_t concats;
+    double outside = 0;
+  };
+  const Case cases[] = {
+      {"rows", {{2, 0, 4, 6}, {0, 0, 1, 6}, {1, 0, 2, 6}}, 1},
+      {"a grid", {{0, 0, 2, 3}, {0, 3, 2, 6}, {2, 0, 4, 3}, {2, 3, 4, 6}}, 3},
+      {"rows of other columns", {{0, 0, 2, 1}, {0, 1, 2, 6}, {2, 0, 4, 6}}, 2},
+      {"a gap", {{0, 0, 2, 6}, {3, 0, 4, 6}}, 0},
+      {"an overlap", {{0, 0, 3, 6}, {2, 0, 4, 6}}, 0},
+      {"an overlap beside a gap", {{0, 0, 2, 6}, {1, 0, 3, 6}}, 0},
+      {"a spiral", {{0, 0, 1, 5}, {0, 5, 3, 6}, {3, 1, 4, 6}, {1, 0, 4, 1}, {1, 1, 3, 5}}, 0},
+      {"ones outside", {{0, 0, 2, 6}, {2, 0, 4, 6}}, 0, 1},
+  };
+  const Array values = random_array({4, 6}, -1, 1, 1);
+  for (const Case& of : cases) {
+    const Tensor x = values;
+    Tensor whole;
+    std::vector<double> expected(24, 0);
+    for (const Box& box : of.boxes) {
+      const Tensor part = slice(x, {Index::range(box.top, box.bottom), Index::range(box.left, box.right)});
+      const Tensor term = pad(part, {box.top, box.left}, {4 - box.bottom, 6 - box.right}, of.outside);
+      whole = whole.id() ? whole + term : term;
+      for (int i = 0; i < 24; ++i) {
+        const bool inside = box.top <= i / 6 && i / 6 < box.bottom && box.left <= i % 6 && i % 6 < box.right;
+        expected[static_cast<std::size_t>(i)] +=
+            inside ? values.to_vector<double>()[static_cast<std::size_t>(i)] : of.outside;
+      }
+    }
+    std::size_t concats = 0, pads = 0;
+    for (const Tensor& node : topological(simplify({.outputs = {whole}}))) {
+      concats += std::holds_alternative<Concat>(node.node().op);
+      pads += std::holds_alternative<Pad>(node.node().op);
+    }
+    EXPECT_EQ(concats, of.concats) << of.what;
+    EXPECT_EQ(pads, of.concats > 0 ? 0 : of.boxes.size()) << of.what;
+    testing::expect_values(whole, expected, 0);
+  }
+}
+
 }  // namespace
 }  // namespace nixie
