@@ -30,8 +30,9 @@ Shape without(const Shape& domain, const Axes& axes) {
 
 class Fuser {
  public:
-  Fuser(FusionGraph& units, Fusion fusion)
+  Fuser(FusionGraph& units, const KernelBuilder& builder, Fusion fusion)
       : units_(units),
+        builder_(builder),
         fusion_(fusion),
         group_of_(units.all().size(), -1),
         follows_head_(units.all().size()),
@@ -145,6 +146,7 @@ class Fuser {
   // stays if several stages of g would each compute it again from two arrays.
   bool leave_to_head(int u, int g) {
     if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
+    if (builder_.is_root(u)) return true;
     const auto& users = out_[static_cast<std::size_t>(u)];
     return (users.size() > 1 && reads_beside_head(u)) ||
            std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
@@ -161,12 +163,40 @@ class Fuser {
     });
   }
 
+  // Whether what group g does can follow a head that it reads through a reshape: position by position of the head's
+  // result, if all that g reads and stores can be seen from there.
+  bool can_follow(int g, int head) {
+    const FusedGroup& target = group(g);
+    const Shape& domain = unit(head).domain;
+    if (target.head || !target.reduced.empty() || target.domain.size() != domain.size()) return false;
+    const auto sees = [&](const View& view) { return compose(view, Reshape{}, domain).has_value(); };
+    const auto reads = [&](const Tensor& x) {
+      const Op& op = x.node().op;
+      if (std::holds_alternative<Constant>(op)) return true;
+      if (const int from = units_.of(x); from >= 0 && group_of(from) == g) return true;
+      if (std::holds_alternative<Reshape>(op) && units_.of(x.inputs()[0]) == head) return true;
+      return sees(units_.source(x).view);
+    };
+    return std::all_of(target.units.begin(), target.units.end(), [&](int u) {
+      const FusionNode& member = unit(u);
+      const Op& op = member.value.node().op;
+      const bool is_part = member.kind == FusionNode::Kind::copy && units_.part(u);
+      const bool by_position = std::holds_alternative<Random>(op) || std::holds_alternative<Coordinate>(op);
+      return (member.kind == FusionNode::Kind::map || is_part) && !by_position && sees(units_.stored(u)) &&
+             std::all_of(member.inputs().begin(), member.inputs().end(), reads);
+    });
+  }
+
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
     const FusionNode& joining = unit(u);
     Axes reduced = target.reduced;
     if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
-    if (joining.domain != target.domain || joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
+    const bool is_followed = joining.kind == FusionNode::Kind::head && joining.domain != target.domain;
+    if (is_followed) {
+      if (!can_follow(g, u)) return false;
+    } else if (joining.domain != target.domain ||
+               joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
       const auto axes = joining.kind == FusionNode::Kind::reduce && joining.domain == target.domain
                             ? std::optional(joining.axes)
                             : reduced_axes(target.domain, joining.domain);
@@ -174,11 +204,13 @@ class Fuser {
       if (reduced.empty() && !from_reduction(u, target.domain, *axes)) return false;
       reduced = *axes;
     }
-    if (role(joining, target.domain, reduced) == Role::none || !fits(target.units.size() + 1, reduced)) return false;
+    if (role(joining, is_followed ? joining.domain : target.domain, reduced) == Role::none ||
+        !fits(target.units.size() + 1, reduced))
+      return false;
     std::set<int> others;
     for (const Edge& edge : out_[static_cast<std::size_t>(u)]) {
       const int user = group_of(edge.to);
-      if (user == g && edge.kind == EdgeKind::load) return false;
+      if (user == g && (edge.kind == EdgeKind::load || (edge.kind == EdgeKind::reshaped && !is_followed))) return false;
       if (user != g) others.insert(user);
     }
     for (int other : others)
@@ -207,7 +239,7 @@ class Fuser {
     }
     FusedGroup& target = group(home);
     target.units.push_back(u);
-    target.head |= placed.kind == FusionNode::Kind::head;
+    if (placed.kind == FusionNode::Kind::head) target.head = true, target.domain = placed.domain;
     if (target.reduced.empty()) {
       if (placed.kind == FusionNode::Kind::reduce)
         target.reduced = placed.axes;
@@ -301,6 +333,7 @@ class Fuser {
   }
 
   FusionGraph& units_;
+  const KernelBuilder& builder_;
   const Fusion fusion_;
   std::vector<FusedGroup> groups_;
   Reachability order_;  // of groups: from those that write a value to those that read it
@@ -338,7 +371,7 @@ Plan fuse(const Graph& graph, const Layout& layout, Fusion fusion) {
   FusionGraph units(graph, layout);
   KernelBuilder builder(graph, layout, units);  // claims root units, adds copies for the others
   units.connect();
-  std::vector<FusedGroup> groups = Fuser(units, fusion).run();
+  std::vector<FusedGroup> groups = Fuser(units, builder, fusion).run();
   std::sort(groups.begin(), groups.end(), [&](const FusedGroup& a, const FusedGroup& b) {
     const auto first = [&](const FusedGroup& g) {
       return units.all()[static_cast<std::size_t>(g.units.front())].order;

@@ -127,6 +127,12 @@ std::optional<FusionGraph::Part> FusionGraph::part(int unit) const {
   return found == part_.end() ? std::nullopt : std::optional(found->second);
 }
 
+View FusionGraph::stored(int unit) const {
+  if (const auto found = part_.find(unit); found != part_.end()) return found->second.view;
+  const Tensor& value = units_[static_cast<std::size_t>(unit)].value;
+  return whole(value.shape(), layout_.strides(value));
+}
+
 std::vector<int> FusionGraph::writers(const Source& source) const {
   if (source.copy >= 0) return {source.copy};
   if (const int unit = of(source.base); unit >= 0) return {unit};
@@ -184,6 +190,9 @@ void FusionGraph::connect() {
         edge(of(x), EdgeKind::direct);
       } else if (!head && expands && of(x.inputs()[0]) >= 0) {
         edge(of(x.inputs()[0]), EdgeKind::expand);
+      } else if (!head && std::holds_alternative<Reshape>(x.node().op) && of(x.inputs()[0]) >= 0 &&
+                 is_head(x.inputs()[0].node().op)) {
+        edge(of(x.inputs()[0]), EdgeKind::reshaped);
       } else {
         for (int from : writers(source(x, head))) edge(from, EdgeKind::load);
       }

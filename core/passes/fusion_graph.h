@@ -32,8 +32,8 @@ struct Source {
   View view = {};
 };
 
-/// How a unit reads another: from its register, its carried value, or memory.
-enum class EdgeKind : std::uint8_t { direct, expand, load };
+/// How a unit reads another: from its register, its carried value, the register of a head of another shape, or memory.
+enum class EdgeKind : std::uint8_t { direct, expand, reshaped, load };
 struct Edge {
   int from = 0, to = 0;
   EdgeKind kind = EdgeKind::load;
@@ -57,6 +57,8 @@ class FusionGraph {
   std::optional<Part> part(int unit) const;
   /// The storage from which x is read. `dense` asks for a view without bounds, as heads need.
   Source source(const Tensor& x, bool dense = false);
+  /// Where a unit that is no copy stores its value, seen from the unit's positions.
+  View stored(int unit) const;
   /// The unit or concat that can compute a root straight into a slot of its shape with these strides, if any can.
   std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
   /// The strides of a copy's own slot.

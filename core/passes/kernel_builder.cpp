@@ -152,15 +152,14 @@ KernelBuilder::Written KernelBuilder::written(int u) {
 }
 
 Access KernelBuilder::access(const Written& target, const Kernel& kernel) const {
-  Access access{.slot = target.slot,
-                .offset = target.view.offset,
-                .strides = target.view.strides,
-                .inside = target.view.inside,
-                .fill = target.view.fill};
+  const bool is_reshaped = kernel.reduced.empty() && target.view.shape != kernel.domain;
+  const View view = is_reshaped ? *compose(target.view, Reshape{}, kernel.domain) : target.view;
+  Access access{
+      .slot = target.slot, .offset = view.offset, .strides = view.strides, .inside = view.inside, .fill = view.fill};
   for (int axis = 0; axis < kernel.domain.rank(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
-    if (target.view.shape[axis] != kernel.domain[axis]) access.strides[at] = 0;  // a kept value under a reduced axis
-    if (target.view.shape[axis] == 1) access.strides[at] = 0;
+    if (view.shape[axis] != kernel.domain[axis]) access.strides[at] = 0;  // a kept value under a reduced axis
+    if (view.shape[axis] == 1) access.strides[at] = 0;
   }
   return access;
 }

@@ -69,6 +69,61 @@ TEST(Fusion, KernelCounts) {
     EXPECT_EQ(kernels_of(row.value), row.kernels) << row.what << "\n" << to_string(plan_of({row.value}));
 }
 
+// Work on a reshape of what a head computes is the head's epilogue, if strides can say what else it reads and stores.
+TEST(Fusion, HeadsAreFollowedThroughReshapes) {
+  const Tensor a = random_array({6, 5}, -1, 1, 1).to(Dtype::f32), b = random_array({5, 8}, -1, 1, 2).to(Dtype::f32),
+               c = random_array({6, 2, 4}, -1, 1, 3).to(Dtype::f32),
+               row = random_array({1, 2, 1}, -1, 1, 4).to(Dtype::f32),
+               wide = random_array({7, 2, 4}, -1, 1, 5).to(Dtype::f32);
+  const Tensor product = matmul(a, b), stored = evaluate(product, cpu());
+  struct Row {
+    const char* what;
+    std::function<Tensor(const Tensor&)> value;  // of the product in another shape
+    std::size_t kernels;
+  };
+  const Row rows[] = {
+      {"with another array", [&](const Tensor& y) { return relu(y) * c; }, 1},
+      {"gated", [&](const Tensor& y) { return y * (c > 0); }, 1},
+      {"with a part of another array", [&](const Tensor& y) { return y + slice(wide, {Index::range(1, 7)}); }, 1},
+      {"in a concat",
+       [&](const Tensor& y) {
+         return concat({exp(y), c}, 0);
+       },
+       2},
+      {"transposed afterwards", [&](const Tensor& y) { return transpose(exp(y)) * 2; }, 2},
+      {"with numbers that repeat along an axis", [&](const Tensor& y) { return y * row; }, 2},
+      {"with positions",
+       [&](const Tensor& y) {
+         return y * coordinate({6, 2, 4}, 1);
+       },
+       2},
+      {"with random numbers",
+       [&](const Tensor& y) {
+         return y * uniform({6, 2, 4}, random_stream(1, "s"));
+       },
+       2},
+      {"summed", [&](const Tensor& y) { return sum(exp(y), {0}); }, 2},
+      {"read twice",
+       [&](const Tensor& y) {
+         return exp(y) * reshape(product, {6, 2, 4});
+       },
+       1},
+  };
+  for (const Row& row_of : rows) {
+    const Tensor fused = row_of.value(reshape(product, {6, 2, 4})), apart = row_of.value(reshape(stored, {6, 2, 4}));
+    EXPECT_EQ(kernels_of(fused), row_of.kernels) << row_of.what << "\n" << to_string(plan_of({fused}));
+    testing::expect_values(fused, testing::values_of(apart), 1e-6);
+  }
+}
+
+// What a step returns is stored behind its head, also if it is summed, and the head's result is not.
+TEST(Fusion, ResultsStayBehindTheirHeads) {
+  const Tensor a = Array(Dtype::f32, {6, 5}), b = Array(Dtype::f32, {5, 8}), y = exp(matmul(a, b));
+  const Plan plan = plan_of({y, sum(y, {0})});
+  EXPECT_EQ(plan.kernels.size(), 2u) << to_string(plan);
+  EXPECT_EQ(plan.arena_bytes, 0) << to_string(plan);
+}
+
 // Behind a reduction there are positions where the reduced axis has none, so that a bound of that axis guards nothing.
 TEST(Fusion, PaddingAloneIsANumberAndNoLoad) {
   const auto values = [](const Shape& shape) { return Array(Dtype::f32, shape); };
