@@ -16,7 +16,8 @@
 namespace nixie {
 namespace {
 
-constexpr std::size_t kMostUnits = 64;  // keeps kernels compilable and their arguments few
+// Keep kernels compilable and their arguments few. One that reduces also keeps sums of all of its positions.
+constexpr std::size_t kMostUnits = 256, kMostOfReduction = 64;
 
 Shape without(const Shape& domain, const Axes& axes) {
   Shape kept = domain;
@@ -28,9 +29,10 @@ Shape without(const Shape& domain, const Axes& axes) {
 
 class Fuser {
  public:
-  Fuser(FusionGraph& units, Fusion fusion)
+  Fuser(FusionGraph& units, const KernelBuilder& builder, Fusion fusion)
       : units_(units),
-        most_units_(fusion == Fusion::none ? 1 : kMostUnits),
+        builder_(builder),
+        fusion_(fusion),
         group_of_(units.all().size(), -1),
         follows_head_(units.all().size()),
         out_(units.all().size()),
@@ -65,6 +67,11 @@ class Fuser {
   const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
   int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
   FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
+
+  bool fits(std::size_t units, const Axes& reduced) const {
+    if (fusion_ == Fusion::none) return units <= 1;
+    return units <= (reduced.empty() ? kMostUnits : kMostOfReduction);
+  }
 
   // The role of a unit in a kernel over this domain; none if it cannot be there.
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
@@ -138,6 +145,7 @@ class Fuser {
   // stays if several stages of g would each compute it again from two arrays.
   bool leave_to_head(int u, int g) {
     if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
+    if (builder_.is_root(u)) return true;
     const auto& users = out_[static_cast<std::size_t>(u)];
     return (users.size() > 1 && reads_beside_head(u)) ||
            std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
@@ -154,13 +162,40 @@ class Fuser {
     });
   }
 
+  // Whether what group g does can follow a head that it reads through a reshape: position by position of the head's
+  // result, if all that g reads and stores can be seen from there.
+  bool can_follow(int g, int head) {
+    const FusedGroup& target = group(g);
+    const Shape& domain = unit(head).domain;
+    if (target.head || !target.reduced.empty() || target.domain.size() != domain.size()) return false;
+    const auto sees = [&](const View& view) { return compose(view, Reshape{}, domain).has_value(); };
+    const auto reads = [&](const Tensor& x) {
+      const Op& op = x.node().op;
+      if (std::holds_alternative<Constant>(op)) return true;
+      if (const int from = units_.of(x); from >= 0 && group_of(from) == g) return true;
+      if (std::holds_alternative<Reshape>(op) && units_.of(x.inputs()[0]) == head) return true;
+      return sees(units_.source(x).view);
+    };
+    return std::all_of(target.units.begin(), target.units.end(), [&](int u) {
+      const FusionNode& member = unit(u);
+      const Op& op = member.value.node().op;
+      const bool is_part = member.kind == FusionNode::Kind::copy && units_.part(u);
+      const bool by_position = std::holds_alternative<Random>(op) || std::holds_alternative<Coordinate>(op);
+      return (member.kind == FusionNode::Kind::map || is_part) && !by_position && sees(units_.stored(u)) &&
+             std::all_of(member.inputs().begin(), member.inputs().end(), reads);
+    });
+  }
+
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
     const FusionNode& joining = unit(u);
-    if (target.units.size() >= most_units_) return false;
     Axes reduced = target.reduced;
     if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
-    if (joining.domain != target.domain || joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
+    const bool is_followed = joining.kind == FusionNode::Kind::head && joining.domain != target.domain;
+    if (is_followed) {
+      if (!can_follow(g, u)) return false;
+    } else if (joining.domain != target.domain ||
+               joining.kind == FusionNode::Kind::reduce) {  // brings or needs reduced axes
       const auto axes = joining.kind == FusionNode::Kind::reduce && joining.domain == target.domain
                             ? std::optional(joining.axes)
                             : reduced_axes(target.domain, joining.domain);
@@ -168,11 +203,13 @@ class Fuser {
       if (reduced.empty() && !from_reduction(u, target.domain, *axes)) return false;
       reduced = *axes;
     }
-    if (role(joining, target.domain, reduced) == Role::none) return false;
+    if (role(joining, is_followed ? joining.domain : target.domain, reduced) == Role::none ||
+        !fits(target.units.size() + 1, reduced))
+      return false;
     std::set<int> others;
     for (const Edge& edge : out_[static_cast<std::size_t>(u)]) {
       const int user = group_of(edge.to);
-      if (user == g && edge.kind == EdgeKind::load) return false;
+      if (user == g && (edge.kind == EdgeKind::load || (edge.kind == EdgeKind::reshaped && !is_followed))) return false;
       if (user != g) others.insert(user);
     }
     for (int other : others)
@@ -201,7 +238,7 @@ class Fuser {
     }
     FusedGroup& target = group(home);
     target.units.push_back(u);
-    target.head |= placed.kind == FusionNode::Kind::head;
+    if (placed.kind == FusionNode::Kind::head) target.head = true, target.domain = placed.domain;
     if (target.reduced.empty()) {
       if (placed.kind == FusionNode::Kind::reduce)
         target.reduced = placed.axes;
@@ -230,7 +267,7 @@ class Fuser {
 
   bool can_merge(int p, int c, bool related) {
     FusedGroup &first = group(p), &second = group(c);
-    if (first.units.size() + second.units.size() > most_units_ || (first.head && second.head)) return false;
+    if (first.head && second.head) return false;
     Shape domain = first.domain;
     Axes reduced = first.reduced;
     if (second.domain == domain) {
@@ -240,6 +277,7 @@ class Fuser {
       return false;
     }
     if ((first.head || second.head) && (!reduced.empty() || !related)) return false;
+    if (!fits(first.units.size() + second.units.size(), reduced)) return false;
     for (int g : {p, c})
       for (int u : group(g).units)
         if (role(unit(u), domain, reduced) == Role::none) return false;
@@ -294,7 +332,8 @@ class Fuser {
   }
 
   FusionGraph& units_;
-  const std::size_t most_units_;
+  const KernelBuilder& builder_;
+  const Fusion fusion_;
   std::vector<FusedGroup> groups_;
   Reachability order_;  // of groups: from those that write a value to those that read it
   std::vector<int> group_of_;
@@ -331,7 +370,7 @@ Plan fuse(const Graph& graph, const Layout& layout, Fusion fusion) {
   FusionGraph units(graph, layout);
   KernelBuilder builder(graph, layout, units);  // claims root units, adds copies for the others
   units.connect();
-  std::vector<FusedGroup> groups = Fuser(units, fusion).run();
+  std::vector<FusedGroup> groups = Fuser(units, builder, fusion).run();
   std::sort(groups.begin(), groups.end(), [&](const FusedGroup& a, const FusedGroup& b) {
     const auto first = [&](const FusedGroup& g) {
       return units.all()[static_cast<std::size_t>(g.units.front())].order;

@@ -12,25 +12,41 @@ FusionNode copy_of(const Tensor& x, std::int64_t order) {
   return {.kind = FusionNode::Kind::copy, .value = x, .domain = x.shape(), .order = order, .copied = {x}};
 }
 
+bool is_computation(const Op& op) {
+  return !is_view(op) && !std::holds_alternative<Constant>(op) && !std::holds_alternative<Input>(op) &&
+         !std::holds_alternative<Concat>(op);
+}
+
+// The view of a part, which is x, from the positions of what x views; none where x is no view or strides cannot say it.
+std::optional<View> seen_through(const View& view, const Tensor& x) {
+  if (std::holds_alternative<Reshape>(x.node().op)) return compose(view, x.node().op, x.inputs()[0].shape());
+  const auto* permute = std::get_if<Permute>(&x.node().op);
+  if (!permute) return {};
+  Permute inverse{.order = std::vector<int>(permute->order.size())};
+  for (std::size_t axis = 0; axis < inverse.order.size(); ++axis)
+    inverse.order[static_cast<std::size_t>(permute->order[axis])] = static_cast<int>(axis);
+  return compose(view, inverse, x.inputs()[0].shape());
+}
+
 }  // namespace
 
 FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(layout) {
-  for (const Tensor& x : topological(graph)) {
+  const std::vector<Tensor> order_of_graph = topological(graph);
+  for (const Tensor& x : order_of_graph)
+    for (const Tensor& input : x.inputs()) ++readers_[input.id()];
+  for (const Tensor& output : graph.outputs) ++readers_[output.id()];
+  for (const Trace::Set& set : graph.sets) ++readers_[set.value.id()];
+  // Outer concats first: they may take over the parts of those inside.
+  for (auto x = order_of_graph.rbegin(); x != order_of_graph.rend(); ++x)
+    if (std::holds_alternative<Concat>(x->node().op) && !inner_.count(x->id())) {
+      add_parts(*x);
+      shape_alike(parts_of_.at(x->id()));
+    }
+  for (const Tensor& x : order_of_graph) {
     const Op& op = x.node().op;
     // Odd orders are left for copies, which follow what they copy.
     const std::int64_t order = 2 * x.node().number;
-    if (is_view(op) || std::holds_alternative<Constant>(op) || std::holds_alternative<Input>(op)) continue;
-    if (const auto* concat = std::get_if<Concat>(&op)) {
-      std::int64_t start = 0;
-      for (const Tensor& input : x.inputs()) {
-        const int unit = static_cast<int>(units_.size());
-        parts_of_[x.id()].push_back(unit);
-        part_.emplace(unit, Part{x, start});
-        units_.push_back(copy_of(input, order));
-        start += input.shape()[concat->axis];
-      }
-      continue;
-    }
+    if (!is_computation(op)) continue;
     unit_of_.emplace(x.id(), static_cast<int>(units_.size()));
     FusionNode unit{.value = x, .domain = x.shape(), .order = order};
     if (const auto* reduce = std::get_if<Reduce>(&op)) {
@@ -41,6 +57,58 @@ FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(lay
       unit.kind = FusionNode::Kind::head;
     }
     units_.push_back(std::move(unit));
+  }
+}
+
+// A part that is a view is stored from what it views: a computation's own kernel, or the parts of another concat.
+void FusionGraph::add_parts(const Tensor& concat) {
+  struct Placed {
+    Tensor value;
+    View view;
+    bool is_read_otherwise;
+  };
+  std::vector<int>& parts = parts_of_[concat.id()];
+  std::vector<Placed> left{{concat, whole(concat.shape(), layout_.strides(concat)), false}};  // the next one last
+  while (!left.empty()) {
+    auto [value, view, is_read_otherwise] = std::move(left.back());
+    left.pop_back();
+    while (const std::optional<View> below = seen_through(view, value)) {
+      view = *below;
+      value = value.inputs()[0];
+      is_read_otherwise |= readers_.at(value.id()) > 1;
+    }
+    if (const auto* inner = std::get_if<Concat>(&value.node().op); inner && !is_read_otherwise) {
+      inner_.insert(value.id());
+      std::int64_t end = value.shape()[inner->axis];
+      for (auto input = value.inputs().rbegin(); input != value.inputs().rend(); ++input) {
+        View part = view;
+        part.shape = input->shape();
+        end -= input->shape()[inner->axis];
+        part.offset += end * view.strides[static_cast<std::size_t>(inner->axis)];
+        left.push_back({*input, std::move(part), readers_.at(input->id()) > 1});
+      }
+      continue;
+    }
+    parts.push_back(static_cast<int>(units_.size()));
+    part_.emplace(parts.back(), Part{concat, std::move(view)});
+    units_.push_back(copy_of(value, 2 * concat.node().number));
+  }
+}
+
+// Gives parts that are taken from memory the shape of one that is computed, so that they may share its kernel.
+void FusionGraph::shape_alike(const std::vector<int>& parts) {
+  const auto value_of = [&](int unit) -> const Tensor& { return units_[static_cast<std::size_t>(unit)].value; };
+  const auto is_computed = [&](int unit) { return is_computation(value_of(unit).node().op); };
+  const auto model = std::find_if(parts.begin(), parts.end(), is_computed);
+  if (model == parts.end()) return;
+  const Shape shape = value_of(*model).shape();
+  for (int unit : parts) {
+    FusionNode& part = units_[static_cast<std::size_t>(unit)];
+    if (is_computed(unit) || part.domain == shape || part.domain.size() != shape.size()) continue;
+    const std::optional<View> view = compose(part_.at(unit).view, Reshape{}, shape);
+    if (!view || !compose(source(part.value).view, Reshape{}, shape)) continue;
+    part_.at(unit).view = *view;
+    part = copy_of(Tensor::make(Reshape{}, {part.value}, shape, part.value.dtype()), part.order);
   }
 }
 
@@ -57,6 +125,12 @@ int FusionGraph::copy(const Tensor& x) {
 std::optional<FusionGraph::Part> FusionGraph::part(int unit) const {
   const auto found = part_.find(unit);
   return found == part_.end() ? std::nullopt : std::optional(found->second);
+}
+
+View FusionGraph::stored(int unit) const {
+  if (const auto found = part_.find(unit); found != part_.end()) return found->second.view;
+  const Tensor& value = units_[static_cast<std::size_t>(unit)].value;
+  return whole(value.shape(), layout_.strides(value));
 }
 
 std::vector<int> FusionGraph::writers(const Source& source) const {
@@ -116,6 +190,9 @@ void FusionGraph::connect() {
         edge(of(x), EdgeKind::direct);
       } else if (!head && expands && of(x.inputs()[0]) >= 0) {
         edge(of(x.inputs()[0]), EdgeKind::expand);
+      } else if (!head && std::holds_alternative<Reshape>(x.node().op) && of(x.inputs()[0]) >= 0 &&
+                 is_head(x.inputs()[0].node().op)) {
+        edge(of(x.inputs()[0]), EdgeKind::reshaped);
       } else {
         for (int from : writers(source(x, head))) edge(from, EdgeKind::load);
       }

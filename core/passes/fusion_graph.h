@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "nixie/core/passes/layout.h"
@@ -12,7 +13,7 @@
 
 namespace nixie {
 
-/// One computation: a node other than a view, a copy of a view that strides cannot express, or one input of a concat.
+/// One computation: a node other than a view, a copy of a view that strides cannot express, or one part of a concat.
 struct FusionNode {
   enum class Kind : std::uint8_t { map, reduce, head, copy };
   Kind kind = Kind::map;
@@ -31,8 +32,8 @@ struct Source {
   View view = {};
 };
 
-/// How a unit reads another: from its register, its carried value, or memory.
-enum class EdgeKind : std::uint8_t { direct, expand, load };
+/// How a unit reads another: from its register, its carried value, the register of a head of another shape, or memory.
+enum class EdgeKind : std::uint8_t { direct, expand, reshaped, load };
 struct Edge {
   int from = 0, to = 0;
   EdgeKind kind = EdgeKind::load;
@@ -48,14 +49,16 @@ class FusionGraph {
   int of(const Tensor& x) const;
   /// The units that write a base: one, or a concat's parts; none for leaves.
   std::vector<int> writers(const Source& source) const;
-  /// For a part of a concat: the concat, and where the part starts along its axis.
+  /// For a part of a concat: the concat, and where the part's domain is in it.
   struct Part {
     Tensor whole;
-    std::int64_t start = 0;
+    View view = {};
   };
   std::optional<Part> part(int unit) const;
   /// The storage from which x is read. `dense` asks for a view without bounds, as heads need.
   Source source(const Tensor& x, bool dense = false);
+  /// Where a unit that is no copy stores its value, seen from the unit's positions.
+  View stored(int unit) const;
   /// The unit or concat that can compute a root straight into a slot of its shape with these strides, if any can.
   std::optional<Tensor> claimable(const Tensor& root, const Strides& strides) const;
   /// The strides of a copy's own slot.
@@ -67,10 +70,14 @@ class FusionGraph {
 
  private:
   Source copied(const Tensor& x, const Strides& strides);
+  void add_parts(const Tensor& concat);
+  void shape_alike(const std::vector<int>& parts);
   const Layout& layout_;
   std::deque<FusionNode> units_;
   std::vector<Edge> edges_;
   std::unordered_map<const Node*, int> unit_of_;
+  std::unordered_map<const Node*, int> readers_;  // how many nodes and roots read a node
+  std::unordered_set<const Node*> inner_;         // concats whose parts are those of another
   std::map<std::pair<const Node*, Strides>, int> copy_of_;
   std::unordered_map<int, Strides> strides_of_copy_;
   std::unordered_map<const Node*, std::vector<int>> parts_of_;

@@ -146,26 +146,20 @@ Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
 
 KernelBuilder::Written KernelBuilder::written(int u) {
   const FusionNode& writer = unit(u);
-  if (const auto part = units_.part(u)) {
-    const Tensor& whole_value = part->whole;
-    View view = whole(writer.value.shape(), layout_.strides(whole_value));
-    view.offset = part->start * view.strides[static_cast<std::size_t>(std::get<Concat>(whole_value.node().op).axis)];
-    return {slot_of({whole_value, -1, {}}), view};
-  }
+  if (const auto part = units_.part(u)) return {slot_of({part->whole, -1, {}}), part->view};
   const int slot = slot_of({writer.value, writer.kind == FusionNode::Kind::copy ? u : -1, {}});
   return {slot, whole(writer.value.shape(), strides_in(slot, writer.value.shape()))};
 }
 
 Access KernelBuilder::access(const Written& target, const Kernel& kernel) const {
-  Access access{.slot = target.slot,
-                .offset = target.view.offset,
-                .strides = target.view.strides,
-                .inside = target.view.inside,
-                .fill = target.view.fill};
+  const bool is_reshaped = kernel.reduced.empty() && target.view.shape != kernel.domain;
+  const View view = is_reshaped ? *compose(target.view, Reshape{}, kernel.domain) : target.view;
+  Access access{
+      .slot = target.slot, .offset = view.offset, .strides = view.strides, .inside = view.inside, .fill = view.fill};
   for (int axis = 0; axis < kernel.domain.rank(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
-    if (target.view.shape[axis] != kernel.domain[axis]) access.strides[at] = 0;  // a kept value under a reduced axis
-    if (target.view.shape[axis] == 1) access.strides[at] = 0;
+    if (view.shape[axis] != kernel.domain[axis]) access.strides[at] = 0;  // a kept value under a reduced axis
+    if (view.shape[axis] == 1) access.strides[at] = 0;
   }
   return access;
 }

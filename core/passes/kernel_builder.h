@@ -16,6 +16,8 @@ class KernelBuilder {
   KernelBuilder(const Graph& graph, const Layout& layout, FusionGraph& units);
   /// Gives every value that other groups read a slot; returns for each group the groups that must come after it.
   std::vector<std::set<int>> place(const std::vector<FusedGroup>& groups);
+  /// Whether a unit's value is a result of the step. Ask before `place`.
+  bool is_root(int u) const { return slot_of_base_.count(unit(u).value.id()) != 0 || extra_.count(u) != 0; }
   /// Per group: whether it writes external slots only.
   const std::vector<char>& sinks() const { return sinks_; }
   Plan build(const std::vector<FusedGroup>& groups, const std::vector<int>& order);

@@ -27,7 +27,7 @@ StageBuilder::StageBuilder(KernelBuilder& builder, const FusedGroup& group, Kern
 
 bool StageBuilder::kept(int u) const {
   const FusionNode& unit = builder_.unit(u);
-  return unit.kind == FusionNode::Kind::reduce || unit.domain != group_.domain;
+  return unit.kind == FusionNode::Kind::reduce || (unit.domain != group_.domain && !group_.reduced.empty());
 }
 
 // How many reductions must be finished before a unit's value can be computed.
@@ -186,6 +186,10 @@ int StageBuilder::natural(const Tensor& x, Dtype wanted) {
   if (std::holds_alternative<Expand>(x.node().op)) {
     const int below = builder_.units_.of(x.inputs()[0]);
     if (inside(below)) return carried(below);
+  }
+  if (std::holds_alternative<Reshape>(x.node().op)) {  // of the kernel's head
+    const int below = builder_.units_.of(x.inputs()[0]);
+    if (inside(below) && builder_.unit(below).kind == FusionNode::Kind::head) return unit_value(below);
   }
   return load(x);
 }

@@ -8,6 +8,8 @@ namespace {
 
 using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
+
 Bounds bounds_of(const View& view) {
   if (!view.inside.empty()) return view.inside;
   Bounds bounds;
@@ -59,19 +61,15 @@ std::optional<View> sliced(const View& view, const Slice& op, const Shape& shape
   View result{.shape = shape, .offset = view.offset, .fill = view.fill};
   const Bounds bounds = bounds_of(view);
   for (std::size_t i = 0; i < view.strides.size(); ++i) {
-    const std::int64_t start = op.start[i], step = op.step[i], count = shape.sizes()[i];
+    const std::int64_t start = op.start[i], step = op.step[i];
     result.offset += start * view.strides[i];
     result.strides.push_back(view.strides[i] * step);
-    const bool bounded = bounds[i].first > 0 || bounds[i].second < view.shape.sizes()[i];
-    if (step == 1) {
-      result.inside.emplace_back(bounds[i].first - start, bounds[i].second - start);
-    } else if (!bounded) {
-      result.inside.emplace_back(0, count);
-    } else if (step == -1) {
-      result.inside.emplace_back(start - bounds[i].second + 1, start - bounds[i].first + 1);
-    } else {
-      return {};
-    }
+    // The positions p for which start + p * step is inside.
+    const auto [low, high] = bounds[i];
+    if (step > 0)
+      result.inside.emplace_back(floor_div(low - start - 1, step) + 1, floor_div(high - start - 1, step) + 1);
+    else
+      result.inside.emplace_back(floor_div(start - high, -step) + 1, floor_div(start - low, -step) + 1);
   }
   return tidy(std::move(result));
 }

@@ -24,7 +24,7 @@ View whole(const Shape& shape, const Strides& strides);
 bool reads_nothing(const View& view);
 
 /// The view after another view op, whose node has this shape; none if strides cannot express it (a reshape of a
-/// transposed array, two pads with different values, a strided slice of a pad).
+/// transposed array, two pads with different values).
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape);
 
 }  // namespace nixie

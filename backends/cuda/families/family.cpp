@@ -60,8 +60,7 @@ std::vector<int> slots_read(const Choice& choice) {
   for (const Kernel& other : choice.beside)
     for (int slot : nixie::slots_read(other)) slots.push_back(slot);
   for (const Operand& plane : choice.low_planes) slots.push_back(plane.slot);
-  for (const auto& operand : {choice.pooled_by, choice.gate})
-    if (operand) slots.push_back(operand->slot);
+  if (choice.pooled_by) slots.push_back(choice.pooled_by->slot);
   for (const Parts& parts : choice.merges) slots.push_back(parts.slot);
   // Both sides list packed images as read; the forward pass also writes them.
   if (choice.packed_images) slots.push_back(*choice.packed_images);

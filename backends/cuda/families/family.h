@@ -67,7 +67,6 @@ struct Choice {
   std::optional<PooledResult> pooled = {};   ///< stored in place of the result
   std::optional<Operand> pooled_by = {};     ///< operand 0 is the gradient of a 2x2 pooling with this index
   std::optional<Access> index = {};          ///< a pooling's index, stored beside its output
-  std::optional<Operand> gate = {};          ///< a pooling's output: the gradient is zero where it is not above zero
   std::optional<Parts> leaves = {};          ///< parts of the reductions of the kernel's last stage, for other groups
   std::vector<Parts> merges = {};            ///< parts that other groups leave of this kernel's reductions
 };
@@ -103,10 +102,9 @@ struct Absorption {
   };
   Choice choice = {};
   Other other = Other::joins;
-  std::optional<Operand> gate_maker = {};  ///< the group that stores operand 0 also gates it by 0 < this
-  std::optional<Slot> packed = {};         ///< a slot that the other group packs images into, for both
-  std::optional<Choice> reader = {};       ///< the other group's choice, which merges the parts of `choice`
-  std::optional<Slot> left = {};           ///< the slot in which `choice` leaves these parts
+  std::optional<Slot> packed = {};    ///< a slot that the other group packs images into, for both
+  std::optional<Choice> reader = {};  ///< the other group's choice, which merges the parts of `choice`
+  std::optional<Slot> left = {};      ///< the slot in which `choice` leaves these parts
 };
 
 class Family {

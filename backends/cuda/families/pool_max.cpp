@@ -31,35 +31,9 @@ bool stores_only(const Plan& plan, const Kernel& kernel, Dtype dtype) {
          is_channels_last(kernel.domain, to.strides, to.offset);
 }
 
-bool reads_whole(const Operand& operand, const Access& access) {
-  return access.slot == operand.slot && access.offset == operand.offset && access.inside.empty() &&
-         is_channels_last(operand.shape, access.strides, access.offset) &&
-         is_channels_last(operand.shape, operand.strides, operand.offset);
-}
-
-// g * (0 < y), where g is the head and y a load: the load, if the kernel is that and one store.
-std::optional<int> gate_of(const Kernel& kernel) {
-  if (kernel.loads.size() != 1 || kernel.stages.size() != 1 || kernel.stages[0].stores.size() != 1) return {};
-  const std::vector<Instruction>& body = kernel.stages[0].body;
-  const auto uncast = [&](int i) {
-    while (body[at(i)].primitive == Primitive::cast) i = body[at(i)].args[0];
-    return i;
-  };
-  const Instruction& product = body[at(uncast(kernel.stages[0].stores[0].value))];
-  if (product.primitive != Primitive::mul || !kernel.stages[0].reductions.empty()) return {};
-  for (const auto& [g, mask] : {std::pair(product.args[0], product.args[1]), {product.args[1], product.args[0]}}) {
-    const Instruction& less = body[at(uncast(mask))];
-    if (body[at(uncast(g))].primitive != Primitive::head || less.primitive != Primitive::less) continue;
-    const Instruction &low = body[at(uncast(less.args[0]))], &high = body[at(uncast(less.args[1]))];
-    if (low.primitive == Primitive::constant && low.value == 0 && high.primitive == Primitive::load) return high.index;
-  }
-  return {};
-}
-
 KernelCode generate_program(const Plan& plan, const Choice& choice) {
   const PoolProblem& pool = pool_problem_of(choice);
   const Kernel& kernel = choice.kernel;
-  const bool gated = choice.gate.has_value();
   KernelCode code;
   code.source = defines({{"POOL_IMAGES", pool.images},
                          {"POOL_C", pool.channels},
@@ -73,17 +47,15 @@ KernelCode generate_program(const Plan& plan, const Choice& choice) {
                          {"POOL_STRIDE_W", pool.stride[1]},
                          {"POOL_PAD_H", pool.pad[0]},
                          {"POOL_PAD_W", pool.pad[1]},
-                         {pool.backward ? "POOL_GATE" : "POOL_INDEX", pool.backward ? gated : choice.index.has_value()},
                          {"POOL_F32", pool.dtype == Dtype::f32},
                          {"NIXIE_BF16", pool.dtype == Dtype::bf16}});
   const std::vector<Operand>& operands = kernel.head->operands;
   const std::int64_t bytes = size_of(pool.dtype);
-  code.variant = gated ? "pool_max gated by output" : "pool_max";
+  code.variant = "pool_max";
   std::int64_t threads = std::int64_t{1} * pool.images * pool.channels / 8;
   if (pool.backward) {
     std::vector<Pointer> pointers{{"const void*", "operand0", {operands[0].slot, operands[0].offset * bytes}},
                                   {"const uint2*", "operand1", {operands[1].slot, operands[1].offset}}};
-    if (gated) pointers.push_back({"const void*", "operand2", {choice.gate->slot, choice.gate->offset * bytes}});
     NhwcFunctor body = nhwc_functor(plan, kernel, pointers);
     code.source += body.text;
     code.arguments = std::move(body.arguments);
@@ -92,6 +64,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice) {
     };
     threads *= std::int64_t{1} * cells(pool.height, 0) * cells(pool.width, 1);
   } else {
+    code.source += defines({{"POOL_INDEX", choice.index.has_value()}});
     const Access &y = kernel.stores[0], &index = choice.index ? *choice.index : y;
     code.arguments = {
         {operands[0].slot, operands[0].offset * bytes}, {y.slot, y.offset * bytes}, {index.slot, index.offset}};
@@ -112,8 +85,7 @@ class PoolMax final : public Family {
     return Choice{.kernel = kernel, .sizes = std::get<PoolProblem>(found)};
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
-    return pool_problem_of(choice).backward ? gated_by_output(grouping, choice, other)
-                                            : with_index(grouping, choice, other);
+    return pool_problem_of(choice).backward ? std::nullopt : with_index(grouping, choice, other);
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
     return generate_program(plan, choice);
@@ -132,27 +104,6 @@ class PoolMax final : public Family {
       return {};
     Absorption with{.choice = choice};
     with.choice.index = members[0].stores[0];
-    return with;
-  }
-
-  // The gradient passes a ReLU where its output is above zero. The windows' maxima are above zero just where the
-  // pooling's output is, which is smaller.
-  static std::optional<Absorption> gated_by_output(const Grouping& grouping, const Choice& choice, std::size_t other) {
-    const Choice* forward = grouping.choice(other, "pool_max");
-    const std::optional<int> load = choice.gate ? std::nullopt : gate_of(choice.kernel);
-    if (!load || !forward || !forward->index) return {};
-    const Pool* output = pool_of(forward->kernel, PoolRole::output);
-    const Access& y = forward->kernel.stores[0];
-    if (!same_windows(*pool_of(choice.kernel, PoolRole::input_grad), *output) ||
-        forward->index->slot != choice.kernel.head->operands[1].slot || grouping.writers_of(y.slot).size() != 1 ||
-        !reads_whole(forward->kernel.head->operands[0], choice.kernel.loads[at(*load)]))
-      return {};
-    Absorption with{.choice = choice, .other = Absorption::Other::stays};
-    Kernel& kernel = with.choice.kernel;
-    with.choice.gate = Operand{y.slot, y.offset, forward->kernel.domain, forward->kernel.domain.channels_last()};
-    kernel.loads.clear();
-    kernel.stages[0].body = {{.primitive = Primitive::head, .type = compute_dtype(kernel.head->dtype)}};
-    kernel.stages[0].stores[0].value = 0;
     return with;
   }
 };

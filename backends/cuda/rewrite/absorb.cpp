@@ -75,43 +75,6 @@ std::size_t merge(Grouping& grouping, std::size_t group, std::size_t other, cons
   return place - 1;
 }
 
-// Multiplies a kernel's result in a slot by 0 < y, element by element of the kernel's domain.
-bool gate_store(Kernel& kernel, int slot, const Operand& y) {
-  if (kernel.domain != y.shape || !kernel.reduced.empty()) return false;
-  for (Stage& stage : kernel.stages)
-    for (Store& store : stage.stores) {
-      const Access& access = kernel.stores[at(store.access)];
-      if (access.slot != slot || !access.inside.empty()) continue;
-      const Dtype type = stage.body[at(store.value)].type;
-      kernel.loads.push_back({.slot = y.slot, .offset = y.offset, .strides = y.strides});
-      const int next = static_cast<int>(stage.body.size());
-      stage.body.push_back(
-          {.primitive = Primitive::load, .type = type, .index = static_cast<int>(kernel.loads.size()) - 1});
-      stage.body.push_back({.primitive = Primitive::constant, .type = type});
-      stage.body.push_back({.primitive = Primitive::less, .type = type, .args = {next + 1, next, -1}});
-      stage.body.push_back({.primitive = Primitive::mul, .type = type, .args = {store.value, next + 2, -1}});
-      store.value = next + 3;
-      kernel.label += " + gate";
-      return true;
-    }
-  return false;
-}
-
-// The same of the one group that writes the slot, once y is there.
-bool gate_maker(Grouping& grouping, int slot, const Operand& y) {
-  const GroupIndices makers = grouping.writers_of(slot), made = grouping.writers_of(y.slot);
-  if (makers.size() != 1 || made.size() != 1 || made[0] >= makers[0] || !grouping.only_reader(slot)) return false;
-  const Grouping::Group before = grouping.groups[makers[0]];
-  Grouping::Group& group = grouping.groups[makers[0]];
-  bool gated = group.members.size() == 1 && gate_store(group.members[0], slot, y);
-  if (gated && group.by) {
-    group.by = std::make_shared<Implementers>(*group.by);
-    for (Choice& choice : group.by->choices) gated = gated && gate_store(choice.kernel, slot, y);
-  }
-  if (!gated) group = before;
-  return gated;
-}
-
 void pack_for_both(Grouping& grouping, std::size_t group, std::size_t other, const Slot& slot) {
   grouping.plan.slots.push_back(slot);
   for (std::size_t i : {group, other}) {
@@ -159,8 +122,6 @@ std::optional<Absorbed> absorb(Grouping& grouping, std::size_t group, std::size_
   if (joins && !order) return {};
   // What one group leaves and the other reads is left first.
   if ((first->packed && group < other) || (first->reader && other < group)) return {};
-  if (first->gate_maker && !gate_maker(grouping, first->choice.kernel.head->operands[0].slot, *first->gate_maker))
-    return {};
   std::vector<std::string>& refused = grouping.groups[group].by->refused;
   by->refused.insert(by->refused.begin(), refused.begin(), refused.end());
   grouping.groups[group].by = by;

@@ -75,20 +75,11 @@ void bound_by_pooled(Kernel& scale, const Kernel& pool) {
   stage.reductions[0].value = next + 1;
 }
 
-// The sum over what the windows pass on: dy, or dy where the pooling's output is above zero.
-void sum_pooled(Kernel& sum, const Choice& pool) {
-  const std::vector<Operand>& operands = pool.kernel.head->operands;
-  sum.domain = operands[0].shape;
-  sum.loads = {whole(operands[0])};
-  if (!pool.gate) return;
-  sum.loads.push_back(whole(*pool.gate));
-  Stage& stage = sum.stages[0];
-  stage.body = {{.primitive = Primitive::load},
-                {.primitive = Primitive::load, .index = 1},
-                {.primitive = Primitive::constant},
-                {.primitive = Primitive::less, .args = {2, 1, -1}},
-                {.primitive = Primitive::mul, .args = {0, 3, -1}}};
-  stage.reductions[0].value = 4;
+// The sum over what the windows pass on.
+void sum_pooled(Kernel& sum, const Kernel& pool) {
+  const Operand& dy = pool.head->operands[0];
+  sum.domain = dy.shape;
+  sum.loads = {whole(dy)};
 }
 
 // The pooling's kernel stores the planes in place of the gradient.
@@ -119,7 +110,7 @@ void fuse_splits_into_pool_grads(Grouping& grouping) {
     Choice& pool = groups[p].by->choices.front();
     Grouping::Group scale = std::move(groups[readers->scale]);
     bound_by_pooled(scale.members.front(), pool.kernel);
-    for (std::size_t sum : readers->sums) sum_pooled(groups[sum].members.front(), pool);
+    for (std::size_t sum : readers->sums) sum_pooled(groups[sum].members.front(), pool.kernel);
     store_planes(pool.kernel, groups[readers->fill].members.front());
     groups[p].members.push_back(std::move(groups[readers->fill].members.front()));
     groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(std::max(readers->fill, readers->scale)));

@@ -40,7 +40,6 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 
 void lower(Plan& plan, const Chip& chip, bool winograd) {
   give_second_axis(plan);
-  if (chip.has_wgmma()) move_gates_to_heads(plan);
   if (chip.has_wgmma()) merge_phases(plan, chip);
   lower_strided_input_grads(plan);
   if (chip.has_wgmma()) lower_to_planes(plan, chip);

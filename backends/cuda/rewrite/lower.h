@@ -18,9 +18,6 @@ void lower(Plan& plan, const Chip& chip, bool winograd = true);
 // ---- Rewrites ----
 /// Convolutions and poolings of one spatial axis, and the kernels around them, get a second axis of one position.
 void give_second_axis(Plan& plan);
-/// Moves elementwise work (a ReLU's gate) from a kernel that also sums its result into the kernel of the convolution
-/// or product before it.
-void move_gates_to_heads(Plan& plan);
 /// Splits sorting and scans from the stages behind them.
 void split_rows(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.

@@ -5,8 +5,14 @@
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/core/passes/precision.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/autograd.h"
+#include "nixie/core/step.h"
 #include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/plans.h"
+#include "nixie/tests/core/winograd_form.h"
+#include "nixie/tests/cuda_plans_backend.h"
 #include "nixie/tests/cuda_programs.h"
 
 namespace nixie::cuda {
@@ -54,6 +60,24 @@ CudaPrograms rows() {
   return programs;
 }
 
+// Kernels of dozens of views and stores: a convolution written as transforms, and its filter gradient.
+TEST(CudaCodegen, TransformsCompileForHopper) {
+  CudaPrograms programs;
+  CudaPlansBackend backend("sm_90a");
+  const auto input = [](const Shape& shape) { return Tensor::make(Input{.name = "input"}, {}, shape, Dtype::f32); };
+  const Tensor x = input({32, 64, 28, 28}), w = input({64, 64, 3, 3}), y = testing::winograd(x, w, 1);
+  for (const Tensor& role : {y, gradients(sum(y * input(y.shape())), {w})[0]})
+    for (PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp16}) {
+      const Plan plan = make_plan(apply_precision(simplify({.outputs = {role}}), policy), backend);
+      for (const Group& group : plan.groups)
+        if (!blas_problem(group)) {
+          const KernelCode code = cuda::generate(plan, group, backend.chip());
+          programs.add(code, form_of(code), label_of(plan, group), 0);
+        }
+    }
+  programs.expect_compile("sm_90a");
+}
+
 TEST(CudaCodegen, EachFormCompilesForHopper) {
   elementwise_and_reductions().one_of_each_form().expect_compile("sm_90a");
   convolutions().one_of_each_form().expect_compile("sm_90a");
@@ -61,14 +85,14 @@ TEST(CudaCodegen, EachFormCompilesForHopper) {
   rows().one_of_each_form().expect_compile("sm_90a");
 }
 
-class CudaCodegen : public testing::TestWithParam<std::string> {};
+class CudaCodegen : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CudaCodegen, ElementwiseAndReductionsCompile) { elementwise_and_reductions().expect_compile(GetParam()); }
 TEST_P(CudaCodegen, ConvolutionsCompile) { convolutions().expect_compile(GetParam()); }
 TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) { products_pooling_and_gather().expect_compile(GetParam()); }
 TEST_P(CudaCodegen, RowsCompile) { rows().expect_compile(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen, testing::Values("sm_80", "sm_90a", "sm_100"));
+INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen, ::testing::Values("sm_80", "sm_90a", "sm_100"));
 
 TEST(CudaCodegenText, WhatTheCompilerComplainsOfIsSeen) {
   const char* const kWaits = R"(#include "ptx.cuh"

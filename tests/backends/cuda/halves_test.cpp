@@ -351,7 +351,7 @@ TEST(CudaHalves, PoolingsMakeThem) {
   const Layer layer{
       .n = 2, .c = 8, .h = 9, .w = 12, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32, .math = Math::tf32};
   for (const std::vector<int>& window : {std::vector{2, 2}, {3, 3}}) {
-    const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, {window, false});
+    const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, window);
     const Plan whole = lowered_plan(draft), plan = of_planes(whole);
     const auto fills = [](const Group& group) { return group.members.size() == 2; };
     EXPECT_EQ(std::count_if(whole.groups.begin(), whole.groups.end(), fills), 2);  // the index, the planes

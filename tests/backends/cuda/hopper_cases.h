@@ -174,7 +174,7 @@ inline std::vector<Case> cases() {
   add_pool("pool_2x2", 2, {2, 16, 14, 12, 7, 6, {2, 2}, {2, 2}}, Pooled::gated);
   add_pool("pool_padded", 2, {2, 24, 13, 17, 7, 9, {3, 3}, {2, 2}, {1, 1}}, Pooled::gated);
   add_pool("pool_uneven", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, bf16}, Pooled::trained);
-  add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::scaled);
+  add_pool("pool_sparse", 2, {2, 32, 9, 9, 3, 3, {2, 2}, {3, 3}}, Pooled::gated);
   add_pool("pool_ceil_mode", 2, {2, 8, 6, 6, 3, 3, {3, 3}, {2, 2}}, Pooled::gated);
   add_pool("pool_3x3_f32", 2, {3, 64, 27, 29, 13, 14, {3, 3}, {2, 2}, {0, 0}, Dtype::f32}, Pooled::gated);
   add_pool("pool_2x2_f32", 2, {2, 16, 14, 12, 7, 6, {2, 2}, {2, 2}, {0, 0}, Dtype::f32}, Pooled::gated);

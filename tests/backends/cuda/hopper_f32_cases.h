@@ -94,8 +94,8 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
     add32("input_grad_phases", 4, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 13);  // their filters each
     // The index is made with the output (one kernel less), and dy is made in halves (no filling).
-    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, PooledBy{{2, 2}}, 2);
-    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, PooledBy{{3, 3}}, 2);
+    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{2, 2}, 2);
+    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{3, 3}, 2);
     add32("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
     add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
     add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);

@@ -160,7 +160,7 @@ struct Pooling {
   std::vector<int> window, stride, pad = {0, 0};
   Dtype dtype = Dtype::f16;
 };
-enum class Pooled { output, trained, gated, scaled };
+enum class Pooled { output, trained, gated };
 
 inline Draft max_pool(const std::string& name, const Pooling& pooling, Pooled what) {
   Draft d(name);
@@ -187,18 +187,12 @@ inline Draft max_pool(const std::string& name, const Pooling& pooling, Pooled wh
   if (what == Pooled::trained) return d;
   gradient.loads = {d.dense(x)};
   gradient.stages[0].body = {load(0), number(0), apply(Primitive::less, {1, 0}), head(), apply(Primitive::mul, {3, 2})};
-  if (what == Pooled::scaled) gradient.stages[0].body[2] = apply(Primitive::add, {1, 0});
   gradient.stages[0].stores = {{4, 0}};
   return d;
 }
 
-/// A layer's input gradient and bias gradient from the gradient of a pooling after it, and of a ReLU between if wanted.
-struct PooledBy {
-  std::vector<int> window;
-  bool gated = true;
-};
-inline Draft pooled_gradient(const std::string& name, const Layer& layer, const PooledBy& by) {
-  const std::vector<int>& window = by.window;
+/// A layer's input gradient and bias gradient from the gradient of a pooling after it.
+inline Draft pooled_gradient(const std::string& name, const Layer& layer, const std::vector<int>& window) {
   Draft d(name);
   const Shape y_shape = layer.y(),
               p_shape{layer.n, layer.k, (y_shape[2] - window[0]) / 2 + 1, (y_shape[3] - window[1]) / 2 + 1};
@@ -224,12 +218,6 @@ inline Draft pooled_gradient(const std::string& name, const Layer& layer, const 
   add(PoolRole::output, p_shape, {y}, pooled, layer.dtype);
   add(PoolRole::index, p_shape, {y}, index, Dtype::u8);
   add(PoolRole::input_grad, y_shape, {given, index}, dy, layer.dtype);
-  if (by.gated) {
-    d.plan.kernels.back().loads = {d.dense(y)};
-    d.plan.kernels.back().stages = {
-        {.body = {head(), load(0), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
-         .stores = {{4, 0}}}};
-  }
   Kernel k{.label = "conv_input_grad", .domain = layer.x()};
   k.head = Head{layer.conv(ConvRole::input_grad), {operand(d, dy), operand(d, w)}, layer.dtype};
   k.stores = {d.dense(image_output(d, layer.dtype, layer.x()))};
@@ -269,7 +257,7 @@ enum class First { forward, trained, pooled };
 
 /// A first layer that reads row-major f32 images through a cast (`row_major`: a copy of row-major images of the layer's
 /// type; `bytes`: normalised bytes), with bias and ReLU; trained: its filter and bias gradients too; pooled: through a
-/// 2x2 max pooling after the ReLU.
+/// 2x2 max pooling after the ReLU, whose gate is before the pooling's gradient.
 inline Draft first_layer(const std::string& name, const Layer& layer, First what) {
   Draft d(name);
   const Shape y_shape = layer.y(), p_shape{layer.n, layer.k, y_shape[2] / 2, y_shape[3] / 2};
@@ -310,12 +298,12 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
     };
     add(PoolRole::output, p_shape, {y}, pooled, layer.dtype);
     d.plan.kernels.push_back(copy_of(d, given, back));
+    d.plan.kernels.back().loads.push_back(d.dense(pooled));
+    d.plan.kernels.back().stages = {
+        {.body = {load(0), load(1), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
+         .stores = {{4, 0}}}};
     add(PoolRole::index, p_shape, {y}, index, Dtype::u8);
     add(PoolRole::input_grad, y_shape, {back, index}, dy, layer.dtype);
-    d.plan.kernels.back().loads = {d.dense(y)};
-    d.plan.kernels.back().stages = {
-        {.body = {head(), load(0), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
-         .stores = {{4, 0}}}};
   }
   Kernel g{.label = "conv_filter_grad", .domain = layer.filter()};
   g.head = Head{layer.conv(ConvRole::filter_grad), {operand(d, dy), operand(d, x)}, Dtype::f32};

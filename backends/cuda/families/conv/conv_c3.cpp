@@ -137,7 +137,7 @@ class ConvC3 final : public Family {
 
  private:
   // The gradient reads the pooled output's gradient and the index in place of what the pooling's gradient makes of
-  // them; a gate moves to the kernel that makes the former.
+  // them.
   static std::optional<Absorption> through_pooling(const Grouping& grouping, const Choice& choice, std::size_t other) {
     const ConvProblem& conv = problem_of(choice);
     const Choice* pooling = grouping.choice(other, "pool_max");
@@ -150,7 +150,7 @@ class ConvC3 final : public Family {
     if (!pool.backward || pool.window != two || pool.stride != two || pool.pad != none || pool.p != conv.p / 2 ||
         pool.q != conv.q / 2 || pool.dtype != conv.dtype)
       return {};
-    Absorption with{.choice = choice, .gate_maker = pooling->gate};
+    Absorption with{.choice = choice};
     with.choice.kernel.head->operands[0] = pooling->kernel.head->operands[0];
     with.choice.pooled_by = pooling->kernel.head->operands[1];
     return with;

@@ -336,7 +336,6 @@ NIXIE_DEVICE float unpack(u16 half) {
     return mask;                                                                      \
   }
 #endif
-NIXIE_COMPARE(greater, "gt", a > b)
 NIXIE_COMPARE(greater_or_unordered, "gtu", !(a <= b))
 NIXIE_COMPARE(ordered, "num", a == a && b == b)
 
@@ -345,5 +344,3 @@ NIXIE_DEVICE u32 beats(u32 v, u32 best) { return greater_or_unordered(v, best) &
 NIXIE_DEVICE u32 select(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
 // Packs the low bytes of four 16-bit values into one word.
 NIXIE_DEVICE u32 bytes(u32 a, u32 b) { return __byte_perm(a, b, 0x6420); }
-// Zeroes the halves of `word` where the same half of `gate` is not above zero (NaN counts as not above).
-NIXIE_DEVICE u32 where_positive(u32 gate, u32 word) { return word & greater(gate, 0); }

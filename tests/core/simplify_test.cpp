@@ -1,0 +1,178 @@
+// Simplify: what is computed once, not at all, or on fewer elements, with the same result.
+#include "nixie/core/passes/simplify.h"
+
+#include <algorithm>
+
+#include "nixie/core/ops/elementwise.h"
+#include "nixie/tests/core/support.h"
+
+namespace nixie {
+namespace {
+
+using testing::random_array;
+
+TEST(Simplify, MergesEqualExpressionsAndDropsNeutralElements) {
+  const Tensor x = Array(Dtype::f32, {4});
+  const auto nodes = [](const Tensor& y) { return topological(simplify({.outputs = {y}})).size(); };
+  EXPECT_EQ(nodes(exp(x) + exp(x)), 3u);
+  EXPECT_EQ(nodes(x * 1 + 0), 1u);
+  EXPECT_EQ(nodes(reshape(reshape(x, {2, 2}), {4})), 1u);
+  EXPECT_EQ(nodes(transpose(transpose(reshape(x, {2, 2})))), 2u);
+  EXPECT_EQ(nodes(cast(cast(x, Dtype::f32), Dtype::f32)), 1u);
+  EXPECT_EQ(nodes(full({2}, Tensor(1.5) * 3 - 0.5)), 1u);
+  const auto stream = random_stream(0, "s");
+  EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream)), 3u);      // the same numbers
+  EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream + 1)), 4u);  // other numbers
+}
+
+// Factors that repeat along the summed axes: nested, negative, of several sums that are one then.
+TEST(Simplify, TakesCommonFactorsOutOfSums) {
+  const Array x = random_array({2, 3, 5}, -1, 1, 1), y = random_array({2, 3, 5}, -1, 1, 2),
+              c = random_array({1, 3, 1}, -1, 1, 3), rows = random_array({2, 1, 1}, -1, 1, 4);
+  const Tensor u = x, v = y, channel = c, row = rows;
+  struct Case {
+    Tensor sum;
+    std::size_t reductions, multiplications;
+    std::function<double(int n, int k, int i)> term;
+    bool by_row;
+  };
+  const auto at = [](const Array& array, int n, int k, int i) {
+    const Shape& s = array.shape();
+    return array.to_vector<double>()[static_cast<std::size_t>(((s[0] > 1 ? n : 0) * s[1] + (s[1] > 1 ? k : 0)) * s[2] +
+                                                              (s[2] > 1 ? i : 0))];
+  };
+  const auto ux = [&](int n, int k, int i) { return at(x, n, k, i); };
+  const auto cx = [&](int n, int k, int i) { return at(x, n, k, i) * at(c, n, k, i); };
+  const Case cases[] = {
+      {sum(u * channel, {0, 2}), 1, 1, cx, false},
+      {sum(channel * -(u * channel) * v, {0, 2}), 1, 3,
+       [&](int n, int k, int i) { return -cx(n, k, i) * at(c, n, k, i) * at(y, n, k, i); }, false},
+      {sum(u * channel, {0, 2}) + sum(u, {0, 2}), 1, 1, [&](int n, int k, int i) { return cx(n, k, i) + ux(n, k, i); },
+       false},
+      {sum(u * row, {0, 2}), 1, 1, [&](int n, int k, int i) { return ux(n, k, i) * at(rows, n, k, i); }, false},
+      {sum(u * row * channel, {1, 2}), 1, 2, [&](int n, int k, int i) { return cx(n, k, i) * at(rows, n, k, i); },
+       true},
+      {sum(square(u * channel), {0, 2}), 1, 1, [&](int n, int k, int i) { return std::pow(cx(n, k, i), 2); }, false},
+      {sum(broadcast_to(channel, {2, 3, 5}) * channel, {0, 2}), 1, 1,
+       [&](int n, int k, int i) { return at(c, n, k, i) * at(c, n, k, i); }, false},
+  };
+  for (const Case& of : cases) {
+    std::size_t reductions = 0, multiplications = 0;
+    for (const Tensor& node : topological(simplify({.outputs = {of.sum}}))) {
+      reductions += std::holds_alternative<Reduce>(node.node().op);
+      if (const auto* map = std::get_if<Map>(&node.node().op)) multiplications += map->op->name == "mul";
+    }
+    const auto which = &of - cases;
+    EXPECT_EQ(reductions, of.reductions) << which;
+    EXPECT_EQ(multiplications, of.multiplications) << which;
+    std::vector<double> expected(of.by_row ? 2 : 3, 0);
+    for (int n = 0; n < 2; ++n)
+      for (int k = 0; k < 3; ++k)
+        for (int i = 0; i < 5; ++i) expected[static_cast<std::size_t>(of.by_row ? n : k)] += of.term(n, k, i);
+    testing::expect_values(of.sum, expected, 1e-12);
+  }
+}
+
+// A gradient passes a ReLU where the pooling's output is above zero, so x is read for the index alone.
+TEST(Simplify, GatesAreBeforeMaxPoolings) {
+  const Shape shape{2, 3, 7, 6};
+  std::vector<float> values;  // with equal ones in a window, and zeros
+  for (double value : random_array(shape, -4, 4, 1).to_vector<double>()) values.push_back(std::round(value));
+  const Tensor x = Array::from(values, shape);
+  struct Case {
+    const char* what;
+    PoolOptions options;
+    std::function<Tensor(const Tensor&)> layer;
+    bool moves;
+  };
+  const auto relus = [](const Tensor& z) { return relu(z); };
+  const Case cases[] = {
+      {"windows side by side", {.window = {2}}, relus, true},
+      {"windows that overlap", {.window = {3}, .stride = {2}}, relus, true},
+      {"padding", {.window = {3, 2}, .stride = {2, 1}, .pad = {1, 0}}, relus, true},
+      {"a slope below zero", {.window = {2}}, [](const Tensor& z) { return relu(z, 0.5); }, false},
+      {"a gate of other values", {.window = {2}}, [](const Tensor& z) { return maximum(z, 0); }, false},
+  };
+  for (const Case& of : cases) {
+    const Tensor z = of.layer(x), y = max_pool(z, of.options),
+                 weights = cast(random_array(y.shape(), -1, 1, 2), Dtype::f32);
+    const Tensor dx = gradients(sum(y * weights), {x})[0];
+    std::size_t whole = 0, pooled = 0;
+    for (const Tensor& node : topological(simplify({.outputs = {dx}})))
+      if (node.dtype() == Dtype::boolean) ++(node.shape() == shape ? whole : pooled);
+    EXPECT_EQ(whole == 0, of.moves) << of.what;
+    EXPECT_EQ(pooled, of.moves) << of.what;
+
+    const std::vector<double> activations = testing::values_of(z), given = testing::values_of(weights),
+                              slopes = testing::values_of(gradients(sum(z), {x})[0]);
+    const Pool& pool = std::get<Pool>(y.node().op);
+    std::vector<double> expected(activations.size(), 0);
+    for (int plane = 0, at = 0; plane < 6; ++plane)
+      for (int p = 0; p < y.shape()[2]; ++p)
+        for (int q = 0; q < y.shape()[3]; ++q, ++at) {
+          int best = -1;
+          for (int r = 0; r < pool.window[1]; ++r)
+            for (int s = 0; s < pool.window[2]; ++s) {
+              const int h = p * pool.stride[1] - pool.pad[1] + r, w = q * pool.stride[2] - pool.pad[2] + s;
+              if (h < 0 || h >= 7 || w < 0 || w >= 6) continue;
+              const int index = (plane * 7 + h) * 6 + w;
+              if (best < 0 ||
+                  activations[static_cast<std::size_t>(index)] > activations[static_cast<std::size_t>(best)])
+                best = index;
+            }
+          expected[static_cast<std::size_t>(best)] +=
+              given[static_cast<std::size_t>(at)] * slopes[static_cast<std::size_t>(best)];
+        }
+    testing::expect_values(dx, expected, 1e-6);
+  }
+}
+
+// Arrays that are padded with zeros and fill a shape side by side need no sum.
+TEST(Simplify, SumsOfPaddedArraysAreConcats) {
+  struct Box {
+    std::int64_t top, left, bottom, right;
+  };
+  struct Case {
+    const char* what;
+    std::vector<Box> boxes;
+    std::size_t concats;
+    double outside = 0;
+  };
+  const Case cases[] = {
+      {"rows", {{2, 0, 4, 6}, {0, 0, 1, 6}, {1, 0, 2, 6}}, 1},
+      {"a grid", {{0, 0, 2, 3}, {0, 3, 2, 6}, {2, 0, 4, 3}, {2, 3, 4, 6}}, 3},
+      {"rows of other columns", {{0, 0, 2, 1}, {0, 1, 2, 6}, {2, 0, 4, 6}}, 2},
+      {"a gap", {{0, 0, 2, 6}, {3, 0, 4, 6}}, 0},
+      {"an overlap", {{0, 0, 3, 6}, {2, 0, 4, 6}}, 0},
+      {"an overlap beside a gap", {{0, 0, 2, 6}, {1, 0, 3, 6}}, 0},
+      {"a spiral", {{0, 0, 1, 5}, {0, 5, 3, 6}, {3, 1, 4, 6}, {1, 0, 4, 1}, {1, 1, 3, 5}}, 0},
+      {"ones outside", {{0, 0, 2, 6}, {2, 0, 4, 6}}, 0, 1},
+  };
+  const Array values = random_array({4, 6}, -1, 1, 1);
+  for (const Case& of : cases) {
+    const Tensor x = values;
+    Tensor whole;
+    std::vector<double> expected(24, 0);
+    for (const Box& box : of.boxes) {
+      const Tensor part = slice(x, {Index::range(box.top, box.bottom), Index::range(box.left, box.right)});
+      const Tensor term = pad(part, {box.top, box.left}, {4 - box.bottom, 6 - box.right}, of.outside);
+      whole = whole.id() ? whole + term : term;
+      for (int i = 0; i < 24; ++i) {
+        const bool inside = box.top <= i / 6 && i / 6 < box.bottom && box.left <= i % 6 && i % 6 < box.right;
+        expected[static_cast<std::size_t>(i)] +=
+            inside ? values.to_vector<double>()[static_cast<std::size_t>(i)] : of.outside;
+      }
+    }
+    std::size_t concats = 0, pads = 0;
+    for (const Tensor& node : topological(simplify({.outputs = {whole}}))) {
+      concats += std::holds_alternative<Concat>(node.node().op);
+      pads += std::holds_alternative<Pad>(node.node().op);
+    }
+    EXPECT_EQ(concats, of.concats) << of.what;
+    EXPECT_EQ(pads, of.concats > 0 ? 0 : of.boxes.size()) << of.what;
+    testing::expect_values(whole, expected, 0);
+  }
+}
+
+}  // namespace
+}  // namespace nixie
