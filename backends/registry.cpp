@@ -1,7 +1,9 @@
 // The list of backends.
 #include "nixie/backends/registry.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/null/backend.h"
@@ -19,7 +21,8 @@ namespace {
        "cuda: this program was built without CUDA: run ./dev setup cuda in nixie's source tree and build again, or use "
        "backend: cpu");
 }
-std::shared_ptr<Backend> make_cuda_backend() { fail_without_cuda(); }
+std::shared_ptr<Backend> make_cuda_backend(int) { fail_without_cuda(); }
+int cuda_devices() { fail_without_cuda(); }
 }  // namespace
 #endif
 
@@ -33,22 +36,33 @@ bool is_validated() {
   return value == "1";
 }
 
-std::shared_ptr<Backend> make_checked_backend(const std::string& name, int threads) {
-  std::shared_ptr<Backend> device = name == "cuda" ? make_cuda_backend() : make_cpu_backend(threads);
+// A launcher may show each rank its own GPU alone: that is device 0. NCCL refuses two ranks on one GPU.
+std::shared_ptr<Backend> make_cuda_backend_for(const World& world) {
+  return make_cuda_backend(world.is_alone() ? 0 : world.rank_on_host() % std::max(1, cuda_devices()));
+}
+
+std::shared_ptr<Backend> make_checked_backend(const std::string& name, int threads, const World& world) {
+  std::shared_ptr<Backend> device = name == "cuda" ? make_cuda_backend_for(world) : make_cpu_backend(threads);
   return is_validated() ? make_validating_backend(std::move(device), make_cpu_backend(threads)) : device;
 }
 
 }  // namespace
 
-std::shared_ptr<Backend> make_backend(const std::string& name, int threads) {
+int own_threads(int threads, const World& world) {
+  if (threads != 0 || world.is_alone()) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / world.ranks_on_host());
+}
+
+std::shared_ptr<Backend> make_backend(const std::string& name, int asked_threads, const World& world) {
+  const int threads = own_threads(asked_threads, world);
   if (name == "null") return make_null_backend();
-  if (name == "cpu" || name == "cuda") return make_checked_backend(name, threads);
+  if (name == "cpu" || name == "cuda") return make_checked_backend(name, threads, world);
   if (name == "auto") {
     try {
-      return make_checked_backend("cuda", threads);
+      return make_checked_backend("cuda", threads, world);
     } catch (const Error& error) {  // built without it, or no GPU: "cuda" in its place would say which
       if (error.fault() != Fault::device) throw;
-      return make_checked_backend("cpu", threads);
+      return make_checked_backend("cpu", threads, world);
     }
   }
   fail(Fault::usage, "backend \"", name, "\" is unknown, expected auto, cpu, cuda or null");

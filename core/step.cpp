@@ -13,6 +13,7 @@
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/memory.h"
+#include "nixie/core/passes/order_collectives.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/short_products.h"
@@ -37,7 +38,8 @@ Graph rewrite(const Graph& prepared, Fusion fusion) {
 }
 
 Plan plan_of(const Graph& rewritten, Backend& backend, Fusion fusion) {
-  Plan plan = fuse(rewritten, choose_layout(rewritten, backend.target()), fusion);
+  const Graph ordered = order_collectives(rewritten);
+  Plan plan = fuse(ordered, choose_layout(ordered, backend.target()), fusion);
   backend.lower(plan);
   plan_memory(plan, backend.target());
   return plan;

@@ -23,8 +23,14 @@ std::optional<std::pair<std::size_t, std::string>> Batch::non_finite_pixel() con
   return {{at / stride, fmt::format("{} at {}", *found, place_text(sizes, at % stride))}};
 }
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training)
-    : dataset_(std::move(dataset)), batch_(options.batch), seed_(seed), training_(training) {
+Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training,
+               const World& world)
+    : dataset_(std::move(dataset)),
+      whole_(options.batch),
+      batch_(world.share_of(whole_, "loader: batch")),
+      first_(world.rank() * batch_),
+      seed_(seed),
+      training_(training) {
   check(batch_ > 0, "loader: batch is ", batch_, ", expected at least 1");
   check_fields(options);
   check(dataset_ != nullptr, "loader: there is no dataset");
@@ -34,9 +40,9 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& opti
   size_ = dataset_->size();
   if (size_ < 1) fail(Fault::data, "the dataset is empty: it has ", size_, " samples, expected at least 1");
   if (size_ > Shape::kMostElements) fail(Fault::data, "the dataset has ", size_, " samples, expected at most 2^48");
-  batches_ = training ? size_ / batch_ : (size_ + batch_ - 1) / batch_;
+  batches_ = training ? size_ / whole_ : (size_ + whole_ - 1) / whole_;
   if (batches_ == 0)
-    fail(Fault::data, "the dataset has ", size_, " samples, too few for a batch of ", batch_, "; set a smaller batch");
+    fail(Fault::data, "the dataset has ", size_, " samples, too few for a batch of ", whole_, "; set a smaller batch");
   const int threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   // Small enough that all threads share a batch, large enough that the lock is rarely taken.
   chunk_ = std::clamp<std::int64_t>(batch_ / 4 / threads, 1, 32);
@@ -136,11 +142,11 @@ void Loader::work(const std::stop_token& stop) {
 
 void Loader::open_slot() {
   Slot& slot = slot_of(claimed_);
-  const std::int64_t begin = claimed_ % batches_ * batch_;
+  const std::int64_t begin = claimed_ % batches_ * whole_ + first_;
   slot.epoch = claimed_ / batches_;
   slot.pending = batch_;
   slot.error = nullptr;
-  slot.batch.count = std::min(batch_, size_ - begin);
+  slot.batch.count = std::clamp<std::int64_t>(size_ - begin, 0, batch_);
   if (training_) make_order(slot.epoch);
   const auto weights = slot.batch.weights.data<float>();
   for (std::size_t i = 0; i < slot.batch.indices.size(); ++i) {

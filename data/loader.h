@@ -13,12 +13,13 @@
 
 #include "nixie/core/base/array.h"
 #include "nixie/core/base/fields.h"
+#include "nixie/core/graph/world.h"
 #include "nixie/data/dataset.h"
 
 namespace nixie {
 
 struct LoaderOptions {
-  std::int64_t batch = 128;  ///< no field: configurations give it with the dataset
+  std::int64_t batch = 128;  ///< of all ranks; no field: configurations give it with the dataset
   int threads = 0;
   int prefetch = 2;
   Range targets = {};  ///< no field: numbers that the loss takes
@@ -35,7 +36,7 @@ struct Batch {
   Array labels;                                  ///< i32 [N] classes, or [N, ...] of Dataset::target
   Array weights;                                 ///< f32 [N]: 1, or 0 for padding
   std::vector<std::int64_t> indices;             ///< which samples of the dataset these are, padding included
-  std::int64_t count = 0;                        ///< samples without padding; they come first
+  std::int64_t count = 0;                        ///< samples without padding; they come first, there may be none
   const Normalization* normalization = nullptr;  ///< the dataset's, for bytes
 
   /// A model's input, f32: the images, or their normalised bytes.
@@ -57,18 +58,22 @@ struct LoaderPosition {
 
 /// Training: every epoch is a new permutation of the dataset, augmented, without the last partial batch.
 /// Evaluation: the dataset's own order, no augmentation, the last batch padded with repeats of weight 0.
-/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Not thread-safe.
+/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Of a batch each
+/// rank of a World gets an equal share: rank 0 the first samples. Not thread-safe.
 class Loader {
  public:
-  /// Throws Fault::data if the dataset is empty, or a training set smaller than one batch. Size, shape, target and
+  /// Throws Fault::data if the dataset is empty, or a training set smaller than one batch, Fault::usage if the ranks
+  /// cannot share a batch equally. Size, shape, target and
   /// kind of the samples are asked for here and never again: later calls of the dataset read samples.
-  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training);
+  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::uint64_t seed, bool training,
+         const World& world = {});
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   const Dataset& dataset() const { return *dataset_; }
-  /// Batches in an epoch.
+  /// Samples of the dataset, and batches in an epoch.
+  std::int64_t samples() const { return size_; }
   std::int64_t batches() const { return batches_; }
   /// The position of the batch that `next` returns next; `batch == batches()` if it will end the epoch.
   LoaderPosition position() const;
@@ -101,7 +106,9 @@ class Loader {
   const ByteDataset* bytes_ = nullptr;  // the dataset, if its samples are bytes
   Shape sample_;
   std::int64_t size_ = 0;
-  std::int64_t batch_, batches_, chunk_;
+  std::int64_t whole_, batch_;  // samples of all ranks' batch, and of this rank's share of it
+  std::int64_t first_;          // where the share begins in the batch
+  std::int64_t batches_, chunk_;
   std::uint64_t seed_;
   bool training_;
 

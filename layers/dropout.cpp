@@ -20,7 +20,8 @@ Forward drop(double rate, const Parameters& parameters, Shape (*mask_shape)(cons
     if (!pass.training || rate == 0) return x;
     const double keep = 1 - rate;
     if (keep == 0) return zeros_like(x);
-    return x * bernoulli(mask_shape(x.shape()), keep, random_stream(pass.seed, purpose), pass.step) / keep;
+    const Shape shape = mask_shape(x.shape());
+    return x * bernoulli(shape, keep, random_stream(pass.seed, purpose), pass.step, pass.first_of(shape)) / keep;
   };
 }
 

@@ -7,6 +7,7 @@
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/program/signals.h"
+#include "nixie/backends/launched_world.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
@@ -31,7 +32,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
   app.footer("Options without a subcommand are those of `nets`; no arguments at all run `all`.");
   std::vector<Subcommand> subcommands;
   for (const auto add : {add_nets, add_compare, add_arrays, add_gemm, add_layers, add_sweep, add_data, add_numerics,
-                         add_scaling, add_steps, add_tune, add_show})
+                         add_ranks, add_scaling, add_steps, add_tune, add_show})
     subcommands.push_back(add(app));
   subcommands.push_back({app.add_subcommand("all", "all of these once"), [&] { run_all(subcommands); }});
   for (const Subcommand& subcommand : subcommands) subcommand.app->callback([&] { chosen = subcommand.work; });
@@ -40,7 +41,7 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
     arguments = {"all"};
   else if (arguments[0].rfind('-', 0) == 0 && !asks_for_help)
     arguments.insert(arguments.begin(), "nets");
-  return exit_code_of(
+  const int code = exit_code_of(
       Output::result,
       [&] {
         try {
@@ -53,6 +54,8 @@ int run_program(const std::string& program, std::vector<std::string> arguments) 
         return stop_is_requested() ? kInterrupted : 0;
       },
       program + ": ");
+  leave_world(code);
+  return code;
 }
 
 }  // namespace nixie::benchmark

@@ -39,7 +39,8 @@ std::string op_text(const Op& op) {
           [](const Map& o) { return o.op->name; },
           [](const Coordinate& o) { return fmt::format("coordinate of axis {}", o.axis); },
           [](const Reduce& o) { return fmt::format("{} over {}", to_string(o.kind), list(o.axes)); },
-          [](const Expand&) { return std::string("expand"); }, [](const Reshape&) { return std::string("reshape"); },
+          [](const Expand&) { return std::string("expand"); },
+          [](const Reshape&) { return std::string("reshape"); },
           [](const Permute& o) { return "permute " + list(o.order); },
           [](const Slice& o) { return "slice from " + list(o.start) + " by " + list(o.step); },
           [](const Pad& o) { return "pad " + list(o.low) + " " + list(o.high); },
@@ -53,6 +54,7 @@ std::string op_text(const Op& op) {
             return fmt::format("scan {} along {}{}{}", to_string(o.kind), o.axis, o.reverse ? ", reversed" : "",
                                o.exclusive ? ", exclusive" : "");
           },
+          [](const Collective& o) { return std::string(to_string(o.kind)); },
           [](const Random& o) { return std::string(o.kind == RandomKind::uniform ? "uniform" : "normal"); },
           [](const Matmul&) { return std::string("matmul"); },
           [](const Conv& o) {

@@ -16,12 +16,11 @@ void add(std::vector<double>& total, const Tensor& sums) {
 
 std::string output_name(std::size_t metric) { return "metric" + std::to_string(metric); }
 
-void add_predictions(const Batch& batch, const Outputs& outputs, std::vector<Prediction>& all) {
-  const auto labels = batch.labels.to_vector<std::int32_t>(),
+void add_predictions(std::int64_t count, const Outputs& outputs, std::vector<Prediction>& all) {
+  const auto labels = outputs.at("labels").to_vector<std::int32_t>(),
              predicted = outputs.at("predicted").to_vector<std::int32_t>();
   const auto scores = outputs.at("scores").to_vector<float>();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.count); ++i)
-    all.push_back({labels[i], predicted[i], scores[i]});
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) all.push_back({labels[i], predicted[i], scores[i]});
 }
 
 /// The mean over all axes but the first.
@@ -32,12 +31,12 @@ Tensor sample_means(const Tensor& values) {
 }
 
 /// Keeps the samples with the largest errors; outputs are fetched only where one of the batch is among them.
-void add_examples(const Batch& batch, std::int64_t first, const Outputs& outputs, std::vector<Example>& worst) {
+void add_examples(std::int64_t count, std::int64_t first, const Outputs& outputs, std::vector<Example>& worst) {
   constexpr std::size_t kMostExamples = 12;
   const auto errors = outputs.at("errors").to_vector<float>();
   const auto is_worse = [](const Example& a, const Example& b) { return a.error > b.error; };
   std::optional<Array> output;
-  for (std::int64_t i = 0; i < batch.count; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     Example example{.index = first + i, .error = errors[static_cast<std::size_t>(i)]};
     if (worst.size() == kMostExamples && !is_worse(example, worst.back())) continue;
     if (!output) output = outputs.at("output").array();
@@ -75,23 +74,25 @@ std::string to_string(const Evaluation& evaluation, const std::string& split) {
 }
 
 Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& config,
-                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::string part)
+                     std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, std::string part,
+                     const World& world)
     : backend_(backend),
       precision_(config.policy()),
       model_(model),
       part_(std::move(part)),
+      world_(world),
       batch_(options.batch),
       places_(config.places),
       objective_(config, dataset->target()),
       has_accuracy_(objective_.accuracy().has_value()),
-      loader_(std::move(dataset), options, 0, false),
+      loader_(std::move(dataset), options, 0, false, world),
       step_(
-          backend, [this](const Inputs& in) { return sums(in); }, precision_) {
+          backend, [this](const Inputs& in) { return sums(in, world_); }, precision_) {
   if (has_accuracy_) metrics_.push_back(*objective_.accuracy());
   metrics_.insert(metrics_.end(), config.metrics.begin(), config.metrics.end());
 }
 
-Outputs Evaluator::sums(const Inputs& in, const std::function<void(const Tensor&)>& observe) const {
+Outputs Evaluator::sums(const Inputs& in, const World& world, const std::function<void(const Tensor&)>& observe) const {
   Pass pass{.training = false, .observe = observe};
   const Tensor &labels = in["labels"], &of_samples = in["weights"];
   const Tensor pixels = loader_.dataset().pixels(in["images"]),
@@ -101,30 +102,33 @@ Outputs Evaluator::sums(const Inputs& in, const std::function<void(const Tensor&
   const Tensor weights = objective_.weights(target, of_samples),
                counted = sum(objective_.loss_weights(target, of_samples));
   // Where nothing counts, the loss is a sum: of what label smoothing gives.
-  Outputs outputs{{"loss", loss * where(counted > 0, counted, 1)}, {"counted", counted}};
+  Outputs outputs{{"loss", all_reduce(world, loss * where(counted > 0, counted, 1))},
+                  {"counted", all_reduce(world, counted)}};
   if (objective_.names_classes()) {
-    outputs.emplace("predicted", argmax(output, {1}, false));
-    outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
+    outputs.emplace("labels", all_gather(world, labels));
+    outputs.emplace("predicted", all_gather(world, argmax(output, {1}, false)));
+    outputs.emplace("scores", all_gather(world, max(class_scores(output, objective_.loss()), {1}, false)));
   } else if (objective_.names_pixels()) {
     const Tensor classes = argmax(output, {1}, false);
-    outputs.emplace("output", classes);
+    outputs.emplace("output", all_gather(world, classes));
     const Tensor wrong = classes != target, counts = objective_.weights(target);
-    outputs.emplace("errors", sample_means(counts.has_value() ? logical_and(wrong, counts) : wrong));
+    outputs.emplace("errors", all_gather(world, sample_means(counts.has_value() ? logical_and(wrong, counts) : wrong)));
   } else {
     const Tensor numbers = cast(class_scores(output, objective_.loss()), Dtype::f32);
-    outputs.emplace("output", numbers);
-    outputs.emplace("errors", sample_means(abs(numbers - target)));
+    outputs.emplace("output", all_gather(world, numbers));
+    outputs.emplace("errors", all_gather(world, sample_means(abs(numbers - target))));
   }
   for (std::size_t i = 0; i < metrics_.size(); ++i) {
     const std::string key = "metrics." + std::to_string(i - (has_accuracy_ && i > 0 ? 1 : 0));
-    outputs.emplace(output_name(i), at_key(places_, key, [&] { return metrics_[i].sums(output, target, weights); }));
+    outputs.emplace(output_name(i),
+                    at_key(places_, key, [&] { return all_reduce(world, metrics_[i].sums(output, target, weights)); }));
   }
   return outputs;
 }
 
 std::map<std::string, Tensor> Evaluator::placeholders() const {
-  std::map<std::string, Tensor> inputs = batch_placeholders(loader_.dataset(), batch_);
-  inputs.emplace("weights", placeholder({batch_}));
+  std::map<std::string, Tensor> inputs = batch_placeholders(loader_.dataset(), world_.share_of(batch_, "batch"));
+  inputs.emplace("weights", placeholder({world_.share_of(batch_, "batch")}));
   return inputs;
 }
 
@@ -141,15 +145,16 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     if (!std::isfinite(loss) && std::isfinite(result.loss))
       result.non_finite =
           first_non_finite(backend_, precision_, *batch, part_, inputs,
-                           [&](const Inputs& in, const auto& observe) { return sums(in, observe).at("loss"); });
+                           [&](const Inputs& in, const auto& observe) { return sums(in, {}, observe).at("loss"); });
     result.loss += loss;
     counted += outputs.at("counted").item();
+    const std::int64_t count = std::min(batch_, loader_.samples() - result.samples);
     if (objective_.names_classes())
-      add_predictions(*batch, outputs, result.predictions);
+      add_predictions(count, outputs, result.predictions);
     else
-      add_examples(*batch, result.samples, outputs, result.worst);
+      add_examples(count, result.samples, outputs, result.worst);
     for (std::size_t i = 0; i < metrics_.size(); ++i) add(totals[i], outputs.at(output_name(i)));
-    result.samples += batch->count;
+    result.samples += count;
     if (++done < loader_.batches() && stop && stop()) return std::nullopt;
   }
   if (counted == 0 && !objective_.loss().class_weights().empty())

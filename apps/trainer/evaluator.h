@@ -48,9 +48,10 @@ std::string to_string(const Evaluation& evaluation, const std::string& split = "
 
 class Evaluator {
  public:
-  /// It takes loss, target, metrics and precision from the configuration. `part` names this part of the data.
+  /// It takes loss, target, metrics and precision from the configuration. `part` names this part of the data. The ranks
+  /// of `world` share each batch, and all of them get the same result.
   Evaluator(Backend& backend, const Model& model, const TrainConfig& config, std::shared_ptr<const Dataset> dataset,
-            const LoaderOptions& options, std::string part);
+            const LoaderOptions& options, std::string part, const World& world = {});
 
   /// Traces it for a batch's shapes, which finds what does not go together. Nothing is run.
   void trace() { step_.graph(placeholders()); }
@@ -61,15 +62,16 @@ class Evaluator {
   std::optional<Evaluation> run(const std::function<bool()>& stop = {});
 
  private:
-  /// `observe` as in Pass.
-  Outputs sums(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
+  /// Of the batches of all ranks of `world`; `observe` as in Pass.
+  Outputs sums(const Inputs& in, const World& world, const std::function<void(const Tensor&)>& observe = {}) const;
   std::map<std::string, Tensor> placeholders() const;
 
   Backend& backend_;
   PrecisionPolicy precision_;
   Model model_;
   std::string part_;
-  std::int64_t batch_;
+  World world_;
+  std::int64_t batch_;  // of all ranks
   Places places_;
   Objective objective_;
   bool has_accuracy_;

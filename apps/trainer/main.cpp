@@ -11,8 +11,18 @@
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/command_hint.h"
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/backends/launched_world.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/fields.h"
+
+namespace {
+
+int leave_with(int code) {
+  nixie::leave_world(code);
+  return code;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using nixie::exit_code_of, nixie::Output;
@@ -25,7 +35,7 @@ int main(int argc, char** argv) {
     arguments.push_back("--help");
   }
   if (nixie::names_subcommand(arguments))
-    return exit_code_of(Output::result, [&] { return nixie::run_subcommand(arguments); });
+    return leave_with(exit_code_of(Output::result, [&] { return nixie::run_subcommand(arguments); }));
   if (!arguments.empty() && arguments[0] == "train") arguments.erase(arguments.begin());
   nixie::TrainRequest request;
   nixie::Command& command = request.command;
@@ -50,7 +60,7 @@ int main(int argc, char** argv) {
   if (request.lists) return exit_code_of(Output::result, [] { return nixie::tell_text(nixie::list_text()), 0; });
   command.resume = app.get_option("--resume")->count() > 0;
   std::signal(SIGPIPE, SIG_IGN);  // a closed terminal does not end a run
-  return exit_code_of(request.is_dry ? Output::result : Output::log, [&] {
+  return leave_with(exit_code_of(request.is_dry ? Output::result : Output::log, [&] {
     const bool goes_on = command.resume && !request.is_dry, has_data = !request.data.empty();
     nixie::check(goes_on || !(request.is_dry || has_data) || !command.config.empty(),
                  request.is_dry ? "--dry-run" : "--data", " needs --config FILE, such as configs/photos.yaml");
@@ -61,5 +71,5 @@ int main(int argc, char** argv) {
     if (!request.is_dry) return nixie::run_command(command) ? 0 : nixie::kInterrupted;
     const nixie::TrainConfig config = nixie::load_config(command.config, command.assignments);
     return nixie::run_dry(config), 0;
-  });
+  }));
 }

@@ -26,12 +26,17 @@ double beta_from(double a, Draws& draws) {
 
 Tensor number(const Tensor& drawn, std::int64_t at) { return slice(drawn, {Index(at)}); }
 
-Tensor partner(const Tensor& x) { return flip(x, {0}); }
-
 }  // namespace
 
-Mixing::Mixing(const MixingOptions& options, std::uint64_t seed)
-    : options_(options), stream_(random_stream(seed, "mixing")) {}
+Mixing::Mixing(const MixingOptions& options, std::uint64_t seed, const World& world)
+    : options_(options), stream_(random_stream(seed, "mixing")), world_(world) {}
+
+// The last rank's samples, from the last to the first, are the partners of the first rank's.
+Tensor Mixing::partner(const Tensor& x) const {
+  if (world_.is_alone()) return flip(x, {0});
+  const std::int64_t share = x.shape()[0], first = (world_.size() - 1 - world_.rank()) * share;
+  return flip(slice(all_gather(world_, x), {Index::range(first, first + share)}), {0});
+}
 
 Array Mixing::draw(std::int64_t step, std::int64_t height, std::int64_t width) const {
   Draws draws(stream_, step);
@@ -57,7 +62,7 @@ Array Mixing::draw(std::int64_t step, std::int64_t height, std::int64_t width) c
   return Array::from(drawn, {6});
 }
 
-Tensor Mixing::images(const Tensor& images, const Tensor& drawn) {
+Tensor Mixing::images(const Tensor& images, const Tensor& drawn) const {
   const Shape plane = {1, 1, images.shape()[2], images.shape()[3]};
   const auto between = [&](int axis, std::int64_t low) {
     const Tensor at = cast(coordinate(plane, axis), Dtype::f32);
@@ -67,7 +72,7 @@ Tensor Mixing::images(const Tensor& images, const Tensor& drawn) {
   return own * images + (1 - own) * partner(images);
 }
 
-Tensor Mixing::loss(const AnyLoss& loss, const Tensor& output, const Tensor& labels, const Tensor& drawn) {
+Tensor Mixing::loss(const AnyLoss& loss, const Tensor& output, const Tensor& labels, const Tensor& drawn) const {
   const Tensor share = number(drawn, 5);
   return share * loss(output, labels) + (1 - share) * loss(output, partner(labels));
 }

@@ -73,6 +73,7 @@ NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Ba
 }
 
 NonFinite Trainer::first_non_finite(std::int64_t step) try {
+  if (!options_.world.is_alone()) return {};  // the ranks would look for different times
   const auto begin = std::chrono::steady_clock::now();
   go_back(search_limit(state_, step), true);
   start_loader();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/data/files/mask_labels.h"
 
@@ -74,8 +75,9 @@ std::map<std::string, Tensor> batch_placeholders(const Dataset& data, std::int64
           {"labels", placeholder(sizes(data.target().shape), data.target().dtype)}};
 }
 
-LoaderOptions loader_options(const TrainConfig& config) {
+LoaderOptions loader_options(const TrainConfig& config, const World& world) {
   LoaderOptions options = config.loader;
+  options.threads = own_threads(options.threads, world);
   options.batch = config.data.batch();
   if (config.target != "input") options.targets = config.loss.target_range();
   return options;

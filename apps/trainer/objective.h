@@ -13,7 +13,8 @@ namespace nixie {
 std::map<std::string, Tensor> batch_placeholders(const Dataset& data, std::int64_t batch);
 
 /// How a run loads its data: in its batches, with the targets that its loss takes.
-LoaderOptions loader_options(const TrainConfig& config);
+/// Those of the configuration; the ranks of a machine share its cores.
+LoaderOptions loader_options(const TrainConfig& config, const World& world = {});
 
 class Objective {
  public:

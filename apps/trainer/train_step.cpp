@@ -38,14 +38,15 @@ double noise_scale(const StepSums& sums, std::int64_t batch, std::int64_t accumu
 }
 
 TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
-                     const Optimizer& optimizer, const Averages* averages)
+                     const Optimizer& optimizer, const Averages* averages, const World& world)
     : config_(config),
       data_(data),
       objective_(config, data.target()),
       model_(model),
       optimizer_(optimizer),
       averages_(averages),
-      mixing_(config.mixing, config.seed),
+      world_(world),
+      mixing_(config.mixing, config.seed, world),
       step_(scalar("step", Dtype::i32)),
       loss_sum_(scalar("loss_sum", Dtype::f32)),
       accuracy_sum_(scalar("accuracy_sum", Dtype::f32)),
@@ -112,7 +113,7 @@ void TrainStep::store_variables() {
 }
 
 std::map<std::string, Tensor> TrainStep::placeholders() const {
-  std::map<std::string, Tensor> inputs = batch_placeholders(data_, config_.data.batch());
+  std::map<std::string, Tensor> inputs = batch_placeholders(data_, world_.share_of(config_.data.batch(), "batch"));
   if (mixing_.is_on()) inputs.emplace("mixing", placeholder({6}));
   return inputs;
 }
@@ -120,11 +121,11 @@ std::map<std::string, Tensor> TrainStep::placeholders() const {
 TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(const Tensor&)>& observe) const {
   // Each batch of a step draws other random numbers.
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
-  Pass pass{.training = true, .step = draw, .seed = config_.seed, .observe = observe};
+  Pass pass{.training = true, .step = draw, .seed = config_.seed, .world = world_, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
   const auto loss_of = [&](const AnyLoss& loss, const Tensor& output) {
     const Tensor target = objective_.target(output, images, in["labels"]);
-    return mixing_.is_on() ? Mixing::loss(loss, output, target, in["mixing"]) : loss(output, target);
+    return mixing_.is_on() ? mixing_.loss(loss, output, target, in["mixing"]) : loss(output, target);
   };
   Tensor others;
   pass.auxiliary = [&](const Tensor& output, const AuxiliaryLoss& of) {
@@ -132,13 +133,13 @@ TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(
     others = others.has_value() ? others + loss : loss;
   };
   const Tensor output = at_key(config_.places, "model", [&] {
-    return model_(mixing_.is_on() ? Mixing::images(images, in["mixing"]) : images, pass);
+    return model_(mixing_.is_on() ? mixing_.images(images, in["mixing"]) : images, pass);
   });
   const Tensor own = at_key(config_.places, "loss", [&] { return loss_of(config_.loss, output); });
   const Tensor loss = others.has_value() ? own + others : own;
   const Tensor target = objective_.target(output, images, in["labels"]);
   Result result{loss, objective_.accuracy_of(output, target), {}, {}, {}, {}};
-  if (config_.accumulate == 1) return result;
+  if (parts() == 1) return result;
   const Tensor weights = objective_.loss_weights(target), counts = objective_.weights(target);
   if (weights.has_value()) {
     result.weight = mean(weights);
@@ -150,11 +151,23 @@ TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(
 }
 
 TrainStep::Result TrainStep::run(const Inputs& in) const {
+  const std::vector<Variable>& values = model_.parameters().all();
+  const std::vector<Tensor> before(values.begin(), values.end());
   Result result = forward(in);
+  if (!world_.is_alone()) share_buffers(before);
   if (result.weight.has_value()) result.loss = result.loss * result.share;
   if (result.counted.has_value()) result.accuracy = result.accuracy * result.counted;
   result.slopes = gradients(optimizer_.scaled(result.loss), optimizer_.parameters());
   return result;
+}
+
+void TrainStep::share_buffers(const std::vector<Tensor>& before) const {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const Variable& value = model_.parameters().all()[i];
+    const Tensor now = value;
+    if (now.id() != before[i].id() && is_floating(now.dtype()))
+      value.set(all_reduce(world_, now) * (1.0 / world_.size()));
+  }
 }
 
 NonFinite TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
@@ -181,7 +194,8 @@ Outputs TrainStep::add_body(const Inputs& in) {
   if (config_.noise_scale) part_norms_.set(part_norms_ + norm_of_batch(result));
   if (skips()) {
     // The step as a whole is then skipped: its loss is no number.
-    const Tensor ok = logical_and(is_finite(result.loss), all_finite(result.slopes));
+    const Tensor own = logical_and(is_finite(result.loss), all_finite(result.slopes)),
+                 ok = all_reduce(world_, cast(own, Dtype::i32)) == world_.size();
     Trace::rollback_unless(ok);
     result.loss = where(ok, result.loss, NAN);
   }
@@ -194,27 +208,41 @@ Outputs TrainStep::add_body(const Inputs& in) {
   return {};
 }
 
+void TrainStep::complete(Result& result) {
+  Tensor norms = config_.noise_scale ? norm_of_batch(result) : Tensor{};
+  std::vector<Tensor> sums;
+  for (const Gradient& slope : result.slopes) sums.push_back(slope.value);
+  if (config_.accumulate > 1) {
+    const auto add = [](Tensor& last, const Variable& parts) {
+      if (last.has_value()) last = parts + last;
+    };
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = part_slopes_[i] + cast(sums[i], Dtype::f32);
+    add(result.loss, part_loss_), add(result.accuracy, part_accuracy_), add(norms, part_norms_);
+    add(result.weight, part_weight_), add(result.counted, part_counted_);
+  }
+  // The last layers' gradients are the first that the backward pass makes.
+  for (std::size_t i = sums.size(); i-- > 0;) sums[i] = all_reduce(world_, sums[i]);
+  for (Tensor* number : {&result.loss, &result.accuracy, &result.weight, &result.counted, &norms})
+    if (number->has_value()) *number = all_reduce(world_, *number);
+  const double each = 1 / static_cast<double>(parts());
+  const auto share_of = [&](const Tensor& total) {
+    return total.has_value() ? where(total > 0, 1 / total, 0) : Tensor(each);  // 0: no label counts
+  };
+  const Tensor share = share_of(result.weight);
+  result.loss = result.loss * share;
+  result.accuracy = result.accuracy * share_of(result.counted);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    result.slopes[i].value = cast(sums[i] * share, result.slopes[i].value.dtype());
+  if (!config_.noise_scale) return;
+  batch_norms_.set(batch_norms_ + norms * each);
+  step_norms_.set(step_norms_ + squared_norm(result.slopes));
+}
+
 Outputs TrainStep::update_body(const Inputs& in) {
   const Tensor now = step_;
-  const Result result = run(in);
-  auto [loss, accuracy, slopes, weight, loss_share, counted] = result;
-  if (config_.accumulate > 1) {
-    const double each = 1 / static_cast<double>(config_.accumulate);
-    const auto share_of = [&](const Variable& parts, const Tensor& last) {
-      const Tensor total = last.has_value() ? parts + last : Tensor{};
-      return total.has_value() ? where(total > 0, 1 / total, 0) : Tensor(each);  // 0: no label counts
-    };
-    const Tensor share = share_of(part_weight_, weight);
-    loss = (part_loss_ + loss) * share;
-    accuracy = (part_accuracy_ + accuracy) * share_of(part_counted_, counted);
-    const Tensor norms = config_.noise_scale ? (part_norms_ + norm_of_batch(result)) * each : Tensor{};
-    for (std::size_t i = 0; i < slopes.size(); ++i)
-      slopes[i].value = cast((part_slopes_[i] + cast(slopes[i].value, Dtype::f32)) * share, slopes[i].value.dtype());
-    if (config_.noise_scale) {
-      batch_norms_.set(batch_norms_ + norms);
-      step_norms_.set(step_norms_ + squared_norm(slopes));
-    }
-  }
+  Result result = run(in);
+  if (parts() > 1) complete(result);
+  const auto& [loss, accuracy, slopes, weight, loss_share, counted] = result;
   if (config_.non_finite == "roll_back")  // others need no factor, nor the multiplication
     optimizer_.update(slopes, now, rate_factor_);
   else

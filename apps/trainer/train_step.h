@@ -30,9 +30,10 @@ double noise_scale(const StepSums& sums, std::int64_t batch, std::int64_t accumu
 /// (batch norm, dropout). References are kept.
 class TrainStep {
  public:
-  /// `averages` may be null.
+  /// `averages` may be null. The ranks of `world` share each batch equally; losses, gradients and running statistics
+  /// are the means over all of its samples, so that all that follows from them is the same on each rank.
   TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
-            const Optimizer& optimizer, const Averages* averages);
+            const Optimizer& optimizer, const Averages* averages, const World& world = {});
 
   /// Runs with the batches that `next` gives; `step` are done before.
   void operator()(const std::function<const Batch&()>& next, std::int64_t step);
@@ -67,9 +68,14 @@ class TrainStep {
     /// that are not ignored), by which the step's means are over all of its labels.
     Tensor weight, share, counted;
   };
+  /// Of this rank's share of a batch, with slopes.
   Result run(const Inputs& in) const;
+  /// Adds the step's earlier batches, then the other ranks' results, and divides the sums.
+  void complete(Result& result);
   /// Without slopes; `observe` as in Pass.
   Result forward(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
+  /// Makes the running statistics that a forward pass sets the means of the ranks'.
+  void share_buffers(const std::vector<Tensor>& before) const;
   /// The squared norm of the gradients of its batch by itself.
   static Tensor norm_of_batch(const Result& result);
   Outputs add_body(const Inputs& in);
@@ -80,6 +86,8 @@ class TrainStep {
   std::map<std::string, Tensor> inputs_of(const Batch& batch, std::int64_t draw) const;
   /// As a batch, with shapes and types alone.
   std::map<std::string, Tensor> placeholders() const;
+  /// The ranks' batches of a step are parts of it, too.
+  std::int64_t parts() const { return config_.accumulate * world_.size(); }
   bool skips() const { return config_.non_finite == "skip"; }
 
   const TrainConfig& config_;
@@ -88,6 +96,7 @@ class TrainStep {
   const Model& model_;
   const Optimizer& optimizer_;
   const Averages* averages_;
+  World world_;
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Variable batch_norms_, step_norms_, part_norms_, rate_factor_;

@@ -94,7 +94,7 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
 }
 
 TrainerOptions with_backend(TrainerOptions options, const TrainConfig& config) {
-  if (!options.backend) options.backend = make_backend(config.backend, config.threads);
+  if (!options.backend) options.backend = make_backend(config.backend, config.threads, options.world);
   return options;
 }
 
@@ -112,9 +112,10 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       data_(config.data.open()),
       loader_(at_key(
           config.places, "data." + config.data.kind() + ".batch",
-          [&] { return Loader(data_.train, loader_options(config), config.seed, true); }, Fault::data)),
+          [&] { return Loader(data_.train, loader_options(config, options.world), config.seed, true, options.world); },
+          Fault::data)),
       state_{.steps_per_epoch = steps_of(config, loader_)},
-      model_(built_model(config, input_shape(*data_.train, config.data.batch()))),
+      model_(built_model(config, input_shape(*data_.train, share()))),
       optimizer_([&] {
         const RunLength length =
             at_key(config.places, config.steps > 0 ? "steps" : "epochs", [&] { return run_length(); });
@@ -130,13 +131,14 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
                            length);
         });
       }()),
-      averages_(averages_of(config, model_, input_shape(*data_.train, config.data.batch()))),
-      train_step_(*options_.backend, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr),
+      averages_(averages_of(config, model_, input_shape(*data_.train, share()))),
+      train_step_(*options_.backend, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr,
+                  options.world),
       progress_(options.out) {
   check_texts(config_, *data_.train);
   if (data_.test)
     evaluator_.emplace(*options_.backend, averages_ ? averages_->model() : model_, config_, data_.test,
-                       loader_options(config_), "the test half");
+                       loader_options(config_, options.world), "the test half", options.world);
   const auto null = std::ranges::find(options.callbacks, nullptr);
   check(null == options.callbacks.end(), "trainer: callbacks[", null - options.callbacks.begin(),
         "] is null; leave it out");
@@ -161,13 +163,14 @@ std::string Trainer::summary() const {
   for (const std::string& note : data_.notes) notes += "\ndata: " + note;
   if (const std::string warning = Objective(config_, data_.train->target()).label_warning(data_); !warning.empty())
     notes += "\n" + warning;
-  return fmt::format(
+  return ranks_text() +
+         fmt::format(
              "{}\nmodel {}: {} parameters in {} arrays, input {}, output {}\n"
              "data {}: {} training and {} test samples {}, {} steps of {} per epoch, {} steps in all{}",
-             machine_text(*options_.backend, config_.threads), config_.model.kind(), parameters.count(),
-             parameters.trainable().size(), model_.input_shape(), model_.output_shape(), config_.data.kind(),
-             data_.train->size(), data_.test ? data_.test->size() : 0, target_text(*data_.train), steps_per_epoch(),
-             config_.data.batch() * config_.accumulate, total_steps(),
+             machine_text(*options_.backend, own_threads(config_.threads, options_.world)), config_.model.kind(),
+             parameters.count(), parameters.trainable().size(), model_.input_shape(), model_.output_shape(),
+             config_.data.kind(), data_.train->size(), data_.test ? data_.test->size() : 0, target_text(*data_.train),
+             steps_per_epoch(), config_.data.batch() * config_.accumulate, total_steps(),
              evaluates() ? "" : "\nnothing is held out: there are no evaluations, and last.h5 is the checkpoint") +
          notes;
 }
@@ -183,6 +186,7 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   const std::unique_ptr<std::optional<Session>, void (*)(std::optional<Session>*)> session(
       &session_, [](auto* ended) { ended->reset(); });
   session_ = Session{stop};
+  take_state_of_first();
   trace_steps();
   take_memory();
   // Want of memory, too, refuses a resume before it changes the folder.
@@ -326,7 +330,8 @@ void Trainer::log_interval() {
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
   if (config_.noise_scale)
-    interval.noise_scale = noise_scale(train_step_.sums(), config_.data.batch(), config_.accumulate);
+    interval.noise_scale =
+        noise_scale(train_step_.sums(), share(), config_.accumulate * std::int64_t{options_.world.size()});
   if (record_)
     record_->training({.epoch = epoch + 1,
                        .step = state_.step,

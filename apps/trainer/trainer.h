@@ -39,6 +39,9 @@ struct TrainerOptions {
   std::shared_ptr<Backend> backend = nullptr;  ///< null: the configuration's
   bool reads_init_from = true;                 ///< false: a resume follows, which brings all weights
   std::vector<std::shared_ptr<Callback>> callbacks = {};
+  /// The ranks that train together, each with a Trainer. The first one's folder, state and output are the run's; the
+  /// others have no folder.
+  World world = {};
 };
 
 class Trainer {
@@ -125,7 +128,14 @@ class Trainer {
   void initialize();
   /// Throws a usage Error while `train` runs, which `call` would pull the state away from.
   void check_idle(const char* call) const;
-  bool is_asked_to_stop() const { return session_->is_stopped || (session_->stop && session_->stop()); }
+  /// Whether any rank is. All ranks call it.
+  bool is_asked_to_stop() const;
+  /// This rank's samples of a batch.
+  std::int64_t share() const;
+  /// The state of every rank becomes that of the first. All ranks call it.
+  void take_state_of_first();
+  /// The first line of the summary of several ranks.
+  std::string ranks_text() const;
   RunLength run_length() const {
     return {.steps_per_epoch = static_cast<double>(steps_per_epoch()),
             .epochs = static_cast<double>(total_steps()) / static_cast<double>(steps_per_epoch())};

@@ -155,7 +155,7 @@ void Trainer::measure_for_report() {
     }
   if (!detail_.gradients)
     detail_.gradients = std::make_unique<GradientProbe>(*options_.backend, config_, model_, optimizer_,
-                                                        data_.test_or_train(), loader_options(config_));
+                                                        data_.test_or_train(), loader_options(config_, options_.world));
 }
 
 void Trainer::write_report() {
@@ -235,7 +235,11 @@ std::optional<Trainer::Unsaved> Trainer::end_save(void (Saver::*ask)()) try {
 }
 
 void Trainer::check_saved(void (Saver::*ask)()) {
-  if (const auto unsaved = end_save(ask)) fail_non_finite(unsaved->array, unsaved->step);
+  const auto unsaved = end_save(ask);
+  if (!unsaved) return;
+  if (!options_.world.is_alone())  // the other ranks are not here, so that the run cannot go back
+    fail(Fault::storage, "the state after step ", unsaved->step, " was not saved: ", unsaved->array, " is not finite");
+  fail_non_finite(unsaved->array, unsaved->step);
 }
 
 }  // namespace nixie

@@ -29,7 +29,8 @@ void Trainer::roll_back(const Error& error) {
 void Trainer::go_back(std::int64_t below, bool any) {
   const RunState left = state_;
   train_step_.forget_parts();  // of a step whose batches could not be read
-  if (!load_good(below, any)) start_again();
+  if (options_.world.is_first() && !load_good(below, any)) start_again();
+  take_state_of_first();
   state_.returns = left.returns;  // a checkpoint has those before it
   state_.went_back_to = left.went_back_to;
   train_step_.set(state_);

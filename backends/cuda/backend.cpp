@@ -61,6 +61,11 @@ class CudaBackend final : public Backend {
 }  // namespace
 }  // namespace cuda
 
+int cuda_devices() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
 std::shared_ptr<Backend> make_cuda_backend(int device) { return std::make_shared<cuda::CudaBackend>(device); }
 
 }  // namespace nixie

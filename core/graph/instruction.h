@@ -95,7 +95,7 @@ struct Instruction {
   Dtype type = Dtype::f32;              ///< f32, f64, i64 or i32: the type of the result
   std::array<int, 3> args{-1, -1, -1};  ///< registers
   int index = 0;
-  double value = 0;
+  double value = 0;          ///< of uniform and normal: the position in the stream of the domain's first element
   std::uint64_t stream = 0;  ///< of uniform and normal
   /// Values by their bits: 0 and -0 differ, NaN equals itself.
   bool operator==(const Instruction& other) const {

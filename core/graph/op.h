@@ -13,6 +13,7 @@
 
 namespace nixie {
 
+class Communicator;      // core/graph/world.h
 struct ElementwiseInfo;  // core/ops/elementwise.h
 class Storage;           // core/graph/storage.h
 struct VariableState;    // core/state/variable.h
@@ -108,6 +109,7 @@ enum class RandomKind : std::uint8_t { uniform, normal };
 struct Random {
   RandomKind kind = RandomKind::uniform;
   std::uint64_t stream = 0;
+  std::int64_t first = 0;  ///< the position in the stream of the first element; below 2^53
 };
 /// The arithmetic of f32 products; sums are f32.
 enum class Math : std::uint8_t {
@@ -149,8 +151,23 @@ struct Pool {
   std::vector<int> dilation = {};  ///< distance between positions of a window, per axis; empty: 1 on all axes
 };
 
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,      ///< the sum of the ranks' inputs, in a fixed order of the ranks
+  all_gather,      ///< the ranks' inputs side by side along axis 0
+  reduce_scatter,  ///< of the sum, cut along axis 0 into one part for each rank, this rank's part
+  broadcast        ///< the root's input
+};
+/// A value that all ranks of a communicator compute together. Every rank computes the same collectives in the order of
+/// their numbers, each once: passes neither merge, duplicate nor reorder them.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::shared_ptr<Communicator> communicator = {};
+  std::int64_t number = 0;  ///< order of creation in the process; a later one may depend on an earlier one
+  int root = 0;             ///< of a broadcast
+};
+
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,
-                        Scatter, ArgSort, Scan, Random, Matmul, Conv, Pool>;
+                        Scatter, ArgSort, Scan, Random, Matmul, Conv, Pool, Collective>;
 
 template <class... F>
 struct overloaded : F... {
@@ -178,5 +195,6 @@ inline bool is_head(const Op& op) { return role_of(op) == OpRole::head; }
 inline bool is_view(const Op& op) { return role_of(op) == OpRole::view; }
 
 std::string_view to_string(ReduceKind kind);
+std::string_view to_string(CollectiveKind kind);
 
 }  // namespace nixie

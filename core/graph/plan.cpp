@@ -35,7 +35,8 @@ class FormulaPrinter {
         return fmt::format("{}{}", to_string(in.primitive), in.index);
       case Primitive::uniform:
       case Primitive::normal:
-        return fmt::format("{}({:#018x}, {})", to_string(in.primitive), in.stream, use(in.args[0]));
+        return fmt::format("{}({:#018x}, {}{})", to_string(in.primitive), in.stream, use(in.args[0]),
+                           in.value == 0 ? "" : fmt::format(", from {}", in.value));
       case Primitive::cast:
         return fmt::format("{}({})", in.type, use(in.args[0]));
       default:  // printed as a function of its registers
@@ -109,6 +110,7 @@ std::string describe(const Head& head) {
             return fmt::format("scan {} axis {}{}{}", to_string(scan.kind), scan.axis, scan.reverse ? " reverse" : "",
                                scan.exclusive ? " exclusive" : "");
           },
+          [](const Collective& collective) { return std::string(to_string(collective.kind)); },
       },
       head.op);
 }

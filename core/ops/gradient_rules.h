@@ -25,4 +25,7 @@ Gradients gradient(const Matmul&, const Tensor& g, const Tensor& y, const std::v
 Gradients gradient(const Conv&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Pool&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 
+// collectives.cpp
+Gradients gradient(const Collective&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+
 }  // namespace nixie

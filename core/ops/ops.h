@@ -1,6 +1,7 @@
 // The public math: every op on Tensors, found by argument type. Formulas and
 // gradients: elementwise_ops.cpp, shape_ops.cpp, indexing.cpp, sorting.cpp, scans.cpp,
-// reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp, composites.cpp.
+// reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp, composites.cpp,
+// collectives.cpp.
 //
 // Ops broadcast as in numpy, infer shapes at the call, and throw Fault::usage there if shapes, axes or types do not
 // match. Reductions keep the reduced axes with size 1 by default, so results broadcast.
@@ -14,6 +15,8 @@
 #include "nixie/core/graph/tensor.h"
 
 namespace nixie {
+
+class World;  // core/graph/world.h
 
 // ---- elementwise (elementwise_ops.cpp; tests/core/ops_test.cpp) ----
 Tensor operator+(const Tensor& a, const Tensor& b);
@@ -314,11 +317,26 @@ struct ResizeOptions {
 Tensor resize(const Tensor& x, const std::vector<std::int64_t>& sizes, const ResizeOptions& options = {});
 
 // ---- random numbers (shape_ops.cpp): functions of the stream, the step and the element alone ----
-/// [0, 1), f32. `stream` from random_stream(seed, purpose); `step` an i32 scalar.
-Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
-Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step = 0);
+/// [0, 1), f32. `stream` from random_stream(seed, purpose); `step` an i32 scalar; `first` in [0, 2^53) the position in
+/// the stream of the first element, so that a part of an array is drawn as it is in the whole.
+Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step = 0, std::int64_t first = 0);
+Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step = 0, std::int64_t first = 0);
 /// True with probability p, bool.
-Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step = 0);
+Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step = 0,
+                 std::int64_t first = 0);
+
+// ---- collectives (collectives.cpp): values that all ranks of a World compute together ----
+// Each rank builds the same collectives in the same order, with inputs of the same shape and type; x itself where there
+// is one rank. Gradients are those of the sum of all ranks' losses. Types: f64, f32, f16, bf16, i64, i32; halves are
+// summed in f32 by the CPU. Throws Fault::usage for other types.
+/// The sum of the ranks' x, of x's shape, in a fixed order of the ranks: the same bits in each run and on each rank.
+Tensor all_reduce(const World& world, const Tensor& x);
+/// The ranks' x [N, ...] side by side, [ranks * N, ...]; x has at least one axis.
+Tensor all_gather(const World& world, const Tensor& x);
+/// The sum of the ranks' x [ranks * N, ...]: of its equal parts along axis 0 this rank's, [N, ...].
+Tensor reduce_scatter(const World& world, const Tensor& x);
+/// The x of rank `root`.
+Tensor broadcast_from(const World& world, const Tensor& x, int root = 0);
 
 // ---- composites (composites.cpp; tests/core/reductions_test.cpp) ----
 Tensor softmax(const Tensor& x, const Axes& axes);

@@ -305,23 +305,25 @@ Tensor diff(const Tensor& x, int n, int axis) {
 
 namespace {
 
-Tensor random(RandomKind kind, const Shape& shape, std::uint64_t stream, const Tensor& step) {
+Tensor random(RandomKind kind, const Shape& shape, std::uint64_t stream, const Tensor& step, std::int64_t first) {
   check(step.shape().size() == 1 && !is_floating(step.dtype()), "random: the step is ", step.dtype(), " ", step.shape(),
         ", expected one integer");
+  check(first >= 0 && first < std::int64_t{1} << 53, "random: the first position is ", first,
+        ", expected one of [0, 2^53)");
   const Tensor everywhere = broadcast_to(reshape(cast(step, Dtype::i32), Shape{}), shape);
-  return Tensor::make(Random{kind, stream}, {everywhere}, shape, Dtype::f32);
+  return Tensor::make(Random{kind, stream, first}, {everywhere}, shape, Dtype::f32);
 }
 
 }  // namespace
 
-Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step) {
-  return random(RandomKind::uniform, shape, stream, step);
+Tensor uniform(const Shape& shape, std::uint64_t stream, const Tensor& step, std::int64_t first) {
+  return random(RandomKind::uniform, shape, stream, step, first);
 }
-Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step) {
-  return random(RandomKind::normal, shape, stream, step);
+Tensor normal(const Shape& shape, std::uint64_t stream, const Tensor& step, std::int64_t first) {
+  return random(RandomKind::normal, shape, stream, step, first);
 }
-Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step) {
-  return uniform(shape, stream, step) < p;
+Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, const Tensor& step, std::int64_t first) {
+  return uniform(shape, stream, step, first) < p;
 }
 
 }  // namespace nixie

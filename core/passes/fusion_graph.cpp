@@ -30,6 +30,11 @@ std::optional<View> seen_through(const View& view, const Tensor& x) {
 
 }  // namespace
 
+Reading reading_of(const FusionNode& unit) {
+  if (unit.kind != FusionNode::Kind::head) return Reading::any;
+  return std::holds_alternative<Collective>(unit.value.node().op) ? Reading::dense : Reading::unbounded;
+}
+
 FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(layout) {
   const std::vector<Tensor> order_of_graph = topological(graph);
   for (const Tensor& x : order_of_graph)
@@ -146,7 +151,18 @@ Source FusionGraph::copied(const Tensor& x, const Strides& strides) {
   return {x, found->second, whole(x.shape(), strides)};
 }
 
-Source FusionGraph::source(const Tensor& x, bool dense) {
+bool FusionGraph::suits(const View& view, const Tensor& x, Reading reading) const {
+  if (reading == Reading::any) return true;
+  if (reading == Reading::unbounded) return view.inside.empty();
+  const Strides dense = layout_.strides(x);
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const auto at = static_cast<std::size_t>(axis);
+    if (x.shape()[axis] != 1 && view.strides[at] != dense[at]) return false;
+  }
+  return view.inside.empty();
+}
+
+Source FusionGraph::source(const Tensor& x, Reading reading) {
   std::vector<Tensor> views;  // from x down to what is stored
   Tensor base = x;
   for (; is_view(base.node().op); base = base.inputs()[0]) views.push_back(base);
@@ -158,13 +174,13 @@ Source FusionGraph::source(const Tensor& x, bool dense) {
     if (!view) {  // strides cannot say it: copy the view's input, in its layout if strides can say that
       const Tensor& below = at->inputs()[0];
       const Strides laid_out = layout_.strides(below);
-      const bool suits = compose(whole(below.shape(), laid_out), at->node().op, at->shape()).has_value();
-      source = copied(below, suits ? laid_out : below.shape().row_major());
+      const bool composes = compose(whole(below.shape(), laid_out), at->node().op, at->shape()).has_value();
+      source = copied(below, composes ? laid_out : below.shape().row_major());
       view = compose(source.view, at->node().op, at->shape());
     }
     source.view = *view;
   }
-  return dense && !source.view.inside.empty() ? copied(x, layout_.strides(x)) : source;
+  return suits(source.view, x, reading) ? source : copied(x, layout_.strides(x));
 }
 
 std::optional<Tensor> FusionGraph::claimable(const Tensor& root, const Strides& strides) const {
@@ -194,10 +210,16 @@ void FusionGraph::connect() {
                  is_head(x.inputs()[0].node().op)) {
         edge(of(x.inputs()[0]), EdgeKind::reshaped);
       } else {
-        for (int from : writers(source(x, head))) edge(from, EdgeKind::load);
+        for (int from : writers(source(x, reading_of(units_[to])))) edge(from, EdgeKind::load);
       }
     }
   }
+  // Every rank runs its collectives in the order of their numbers.
+  std::map<std::int64_t, int> collectives;
+  for (const auto& [node, unit] : unit_of_)
+    if (const auto* op = std::get_if<Collective>(&node->op)) collectives.emplace(op->number, unit);
+  for (auto at = collectives.begin(); at != collectives.end() && std::next(at) != collectives.end(); ++at)
+    edges_.push_back({at->second, std::next(at)->second, EdgeKind::load});
 }
 
 }  // namespace nixie

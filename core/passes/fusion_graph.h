@@ -39,6 +39,14 @@ struct Edge {
   EdgeKind kind = EdgeKind::load;
 };
 
+/// What a unit asks of the view through which it reads a value.
+enum class Reading : std::uint8_t {
+  any,        ///< nothing
+  unbounded,  ///< no bounds: heads
+  dense       ///< the elements in the order in which the value itself would be stored: collectives
+};
+Reading reading_of(const FusionNode& unit);
+
 class FusionGraph {
  public:
   FusionGraph(const Graph& graph, const Layout& layout);
@@ -55,8 +63,8 @@ class FusionGraph {
     View view = {};
   };
   std::optional<Part> part(int unit) const;
-  /// The storage from which x is read. `dense` asks for a view without bounds, as heads need.
-  Source source(const Tensor& x, bool dense = false);
+  /// The storage from which x is read.
+  Source source(const Tensor& x, Reading reading = Reading::any);
   /// Where a unit that is no copy stores its value, seen from the unit's positions.
   View stored(int unit) const;
   /// The unit or concat that can compute a root straight into a slot of its shape with these strides, if any can.
@@ -72,6 +80,7 @@ class FusionGraph {
   Source copied(const Tensor& x, const Strides& strides);
   void add_parts(const Tensor& concat);
   void shape_alike(const std::vector<int>& parts);
+  bool suits(const View& view, const Tensor& x, Reading reading) const;
   const Layout& layout_;
   std::deque<FusionNode> units_;
   std::vector<Edge> edges_;

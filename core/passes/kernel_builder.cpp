@@ -37,6 +37,7 @@ std::string op_name(const FusionNode& unit) {
                         [](const Scatter&) { return std::string("scatter"); },
                         [](const ArgSort&) { return std::string("argsort"); },
                         [](const Scan& scan) { return fmt::format("scan_{}", to_string(scan.kind)); },
+                        [](const Collective& collective) { return std::string(to_string(collective.kind)); },
                         []<OneOf<Constant, Input, Expand, Reshape, Permute, Slice, Pad, Concat> T>(const T&) {
                           return std::string("value");  // no unit of its own
                         },
@@ -186,7 +187,7 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
   for (std::size_t u = 0; u < units_.all().size(); ++u)
     for (const Tensor& x : unit(static_cast<int>(u)).inputs()) {
       if (std::holds_alternative<Constant>(x.node().op) || units_.of(x) >= 0) continue;
-      const Source source = units_.source(x, unit(static_cast<int>(u)).kind == FusionNode::Kind::head);
+      const Source source = units_.source(x, reading_of(unit(static_cast<int>(u))));
       const auto slot = slot_of_base_.find(source.base.id());
       if (source.copy < 0 && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
         readers[slot->second].insert(group(static_cast<int>(u)));
@@ -274,7 +275,9 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
       Head head{.dtype = member.value.dtype()};
       std::visit(
           overloaded{
-              [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter, ArgSort, Scan> T>(const T& op) { head.op = op; },
+              [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter, ArgSort, Scan, Collective> T>(const T& op) {
+                head.op = op;
+              },
               []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random>
                      T>(const T&) {
                 fail(Fault::usage,
@@ -282,7 +285,7 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
               }},
           member.value.node().op);
       for (const Tensor& x : member.value.inputs()) {
-        const Source source = units_.source(x, true);
+        const Source source = units_.source(x, reading_of(member));
         head.operands.push_back({slot_of(source), source.view.offset, x.shape(), source.view.strides});
       }
       kernel.head = std::move(head);

@@ -58,7 +58,7 @@ int channels_of(const Layout& layout, const Tensor& x) {
                                                                                                                   : 0;
           },
           [&]<OneOf<Map, Concat> T>(const T&) { return channels_like_inputs(layout, x); },
-          [&]<OneOf<Reduce, Expand, Slice, Pad> T>(const T&) {
+          [&]<OneOf<Reduce, Expand, Slice, Pad, Collective> T>(const T&) {
             return where_it_matters(channels_like_inputs(layout, x));
           },
           [&](const Reshape&) {

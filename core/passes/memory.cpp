@@ -134,6 +134,17 @@ DisjointStores stores_of_groups(const Plan& plan) {
   return {plan, std::move(members)};
 }
 
+// Whether each group is a collective. The ranks run these in one order.
+std::vector<bool> collectives_of(const Plan& plan) {
+  std::vector<bool> found;
+  for (const Group& group : plan.groups)
+    found.push_back(std::any_of(group.members.begin(), group.members.end(), [&](int k) {
+      const auto& head = plan.kernels[at(k)].head;
+      return head && std::holds_alternative<Collective>(head->op);
+    }));
+  return found;
+}
+
 // Fills waits_for; `overlap` says which slots share bytes.
 template <class Overlap>
 Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_disjoint, Overlap overlap) {
@@ -151,6 +162,7 @@ Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_dis
         if (overlap(x, y) && !(x == y && are_disjoint(x, i, j))) return true;
     return false;
   };
+  const std::vector<bool> collective = collectives_of(plan);
   const std::size_t words = (count + 63) / 64;
   Ancestors before(count, std::vector<std::uint64_t>(words, 0));
   for (std::size_t j = 0; j < count; ++j) {
@@ -162,7 +174,9 @@ Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_dis
         const int bit = std::bit_width(left) - 1;
         const std::size_t i = w * 64 + static_cast<std::size_t>(bit);
         left ^= std::uint64_t{1} << bit;
-        if (!clash(writes[i], reads[j]) && !clash(reads[i], writes[j]) && !both_write(i, j)) continue;
+        if (!(collective[i] && collective[j]) && !clash(writes[i], reads[j]) && !clash(reads[i], writes[j]) &&
+            !both_write(i, j))
+          continue;
         waits_for.push_back(static_cast<int>(i));
         before[j][w] |= std::uint64_t{1} << bit;
         for (std::size_t earlier = 0; earlier <= w; ++earlier) before[j][earlier] |= before[i][earlier];

@@ -110,7 +110,7 @@ class Halver {
                      if (!kept_(x)) dtype = half_;
                    },
                    [&](const Map&) { follow_inputs(); },
-                   [&]<OneOf<Pool, Gather, Scatter, Concat> T>(const T&) {
+                   [&]<OneOf<Pool, Gather, Scatter, Concat, Collective> T>(const T&) {
                      follow_inputs();
                      convert_inputs(dtype);
                    },

@@ -49,7 +49,7 @@ std::string op_key(const Op& op) {
                         [](const Scatter& s) { return key(s.axis, static_cast<int>(s.kind)); },
                         [](const ArgSort& s) { return key(s.axis, s.descending); },
                         [](const Scan& s) { return key(static_cast<int>(s.kind), s.axis, s.reverse, s.exclusive); },
-                        [](const Random& r) { return key(static_cast<int>(r.kind), r.stream); },
+                        [](const Random& r) { return key(static_cast<int>(r.kind), r.stream, r.first); },
                         [](const Matmul& m) { return key(static_cast<int>(m.math)); },
                         [](const Conv& c) {
                           return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
@@ -58,6 +58,10 @@ std::string op_key(const Op& op) {
                         [](const Pool& p) {
                           return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride),
                                      list(p.pad), list(p.dilation), p.count_pad);
+                        },
+                        // Two of the same kind are not equal: each is one exchange between the ranks.
+                        [](const Collective& c) {
+                          return key(static_cast<int>(c.kind), fmt::ptr(c.communicator.get()), c.root, c.number);
                         },
                     },
                     op);

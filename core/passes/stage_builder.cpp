@@ -242,7 +242,11 @@ int StageBuilder::map_value(const Tensor& x) {
   if (const auto* random = std::get_if<Random>(&op)) {
     const Primitive primitive = random->kind == RandomKind::uniform ? Primitive::uniform : Primitive::normal;
     const int step = value(x.inputs()[0], Dtype::i32);
-    return emit({.primitive = primitive, .type = Dtype::f32, .args = {step, -1, -1}, .stream = random->stream});
+    return emit({.primitive = primitive,
+                 .type = Dtype::f32,
+                 .args = {step, -1, -1},
+                 .value = static_cast<double>(random->first),
+                 .stream = random->stream});
   }
   const ElementwiseInfo& info = *std::get<Map>(op).op;
   const Dtype type = map_compute_dtype(x.node());

@@ -47,7 +47,7 @@ TEST(Mixing, ImagesAndLossesAreMixedAsDrawn) {
   for (int i = 0; i < 3 * 2 * 4 * 5; ++i) pixels.push_back(std::sin(static_cast<float>(i)));
   const Array images = Array::from(pixels, {3, 2, 4, 5});
   const Array drawn = Array::from(std::vector<float>{0.75f, 1, 3, 2, 5, 0.4f}, {6});
-  const std::vector<float> found = evaluate(Mixing::images(images, drawn)).to_vector<float>();
+  const std::vector<float> found = evaluate(Mixing({}, 0).images(images, drawn)).to_vector<float>();
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     const std::size_t y = i / 5 % 4, x = i % 5, partner = (2 - i / 40) * 40 + i % 40;
     const float own = y >= 1 && y < 3 && x >= 2 ? 0 : 0.75f;
@@ -58,7 +58,7 @@ TEST(Mixing, ImagesAndLossesAreMixedAsDrawn) {
               reversed = Array::from(std::vector<std::int32_t>{1, 1, 0}, {3});
   const AnyLoss loss;
   const double expected = 0.4 * evaluate(loss(output, labels)).item() + 0.6 * evaluate(loss(output, reversed)).item();
-  EXPECT_NEAR(evaluate(Mixing::loss(loss, output, labels, drawn)).item(), expected, 1e-6);
+  EXPECT_NEAR(evaluate(Mixing({}, 0).loss(loss, output, labels, drawn)).item(), expected, 1e-6);
 }
 
 // A run with mixing goes on bit for bit, as any other.

@@ -21,6 +21,7 @@ Subcommand add_layers(CLI::App& app);
 Subcommand add_sweep(CLI::App& app);
 Subcommand add_data(CLI::App& app);
 Subcommand add_numerics(CLI::App& app);
+Subcommand add_ranks(CLI::App& app);
 Subcommand add_scaling(CLI::App& app);
 Subcommand add_steps(CLI::App& app);
 Subcommand add_tune(CLI::App& app);

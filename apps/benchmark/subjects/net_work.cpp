@@ -78,11 +78,13 @@ std::vector<Contraction> contractions_of_net(const Net& net, int batch) {
   return contractions_of(passes.output, passes.gradients);
 }
 
-NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, Fusion fusion)
+NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, Fusion fusion,
+                 const World& world)
     : backend_(backend),
       net_(net),
       batch_(batch),
       precision_(precision),
+      world_(world),
       normalization_(normalization_of(net)),
       loss_(net.loss),
       model_(net.model, with_batch(net.sample, batch), kSeed, parameter_dtype(precision.policy)),
@@ -188,7 +190,11 @@ Outputs NetWork::outputs_of(const Passes& passes) const {
 Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const {
   Pass pass;
   const Tensor loss = loss_(model_(images_of(in), pass), in["labels"]);
-  optimizer.update(gradients(optimizer.scaled(loss), model_.parameters()));
+  std::vector<Gradient> slopes = gradients(optimizer.scaled(loss), model_.parameters());
+  if (!world_.is_alone())
+    for (std::size_t i = slopes.size(); i-- > 0;)
+      slopes[i].value = all_reduce(world_, slopes[i].value) * (1.0 / world_.size());
+  optimizer.update(slopes);
   return {{"loss", loss}};
 }
 

@@ -23,7 +23,9 @@ class NetWork {
  public:
   /// Random images in [0, 1) or of bytes, which ImageNet's mean and deviation normalise, a random output gradient in
   /// [0, 1), random labels, weights that keep activations near 1.
-  NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, Fusion fusion = Fusion::full);
+  /// Training steps take the mean of the gradients of the ranks of `world`.
+  NetWork(Backend& backend, const Net& net, int batch, const PrecisionTraits& precision, Fusion fusion = Fusion::full,
+          const World& world = {});
 
   /// The same net, numbers and backend in another precision, or without fusion.
   std::unique_ptr<NetWork> in(const PrecisionTraits& precision, Fusion fusion = Fusion::full) const;
@@ -77,6 +79,7 @@ class NetWork {
   Net net_;
   int batch_;
   PrecisionTraits precision_;
+  World world_;
   std::optional<Normalization> normalization_;  // of bytes
   AnyLoss loss_;
   Model model_;

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -12,9 +13,13 @@
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/doctor.h"
+#include "nixie/backends/launched_world.h"
+#include "nixie/backends/registry.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/hdf5.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
 
 namespace nixie {
 namespace {
@@ -69,9 +74,35 @@ Finding disk() {
           free >= kLeast ? text : text + "; checkpoints of large models will not fit: free some space"};
 }
 
+/// The ranks of a job and how fast they add an array up. The rate is nccl-tests' bus bandwidth: what each rank sends.
+Finding ranks(const World& world) {
+  constexpr std::int64_t kBytes = 64 << 20;
+  constexpr int kRuns = 5;
+  const std::shared_ptr<Backend> backend = make_backend("auto", 0, world);
+  Step step(*backend, [&](const Inputs& in) -> Outputs { return {{"sum", all_reduce(world, in["x"])}}; });
+  const Tensor x = evaluate(zeros({kBytes / 4}), *backend);
+  step({{"x", x}}), backend->synchronize();  // compiles, and joins the ranks
+  const auto begun = std::chrono::steady_clock::now();
+  for (int run = 0; run < kRuns; ++run) step({{"x", x}});
+  backend->synchronize();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() / kRuns;
+  std::string hosts;
+  for (const std::string& host : world.communicator()->hosts()) hosts += (hosts.empty() ? "" : ", ") + host;
+  const double sent = 2.0 * kBytes * (world.size() - 1) / world.size();
+  return {"ranks", true,
+          fmt::format("{} on {}; a sum of {} MiB on {} takes {:.2f} ms, {:.1f} GB/s", world.size(), hosts, kBytes >> 20,
+                      backend->name(), 1e3 * seconds, sent / seconds / 1e9)};
+}
+
 }  // namespace
 
 bool run_doctor() {
+  const World& world = launched_world();
+  if (!world.is_alone()) {
+    const Finding found = ranks(world);
+    if (!world.is_first()) return true;
+    print(found);
+  }
   const std::vector<Finding> here = {processor(), memory(), disk(), {"HDF5", true, "version " + hdf5::version()}},
                              gpu = examine_cuda();
   bool is_good = true, has_gpu = true;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
@@ -17,6 +18,7 @@
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/trainer.h"
+#include "nixie/backends/launched_world.h"
 #include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
@@ -132,7 +134,8 @@ bool fits_no_longer(const TrainConfig& own, const std::string& line) try {
 }
 
 std::unique_ptr<Trainer> make_trainer(const TrainConfig& config, const std::optional<Resumed>& run) try {
-  return std::make_unique<Trainer>(config, TrainerOptions{.out = stdout, .reads_init_from = !run});
+  return std::make_unique<Trainer>(config,
+                                   TrainerOptions{.out = stdout, .reads_init_from = !run, .world = launched_world()});
 } catch (const Error& error) {
   if (!run || !fs::exists(run->config().status()) || !fits_no_longer(own_config(*run), error.what())) throw;
   throw Error(Fault::data, error.what() + std::string("; but the run trained with this configuration, so its data have "
@@ -161,7 +164,11 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   listen_to_signals();
   trainer.take_memory();
   bool is_done = false;
-  within_batch(config, [&] { is_done = trainer.train(stop_is_requested, take_save_request); });
+  const auto train = [&] { is_done = trainer.train(stop_is_requested, take_save_request); };
+  if (launched_world().is_alone())
+    within_batch(config, train);
+  else
+    train();
   if (is_done)
     trainer.say(trainer.evaluates() ? result_text(trainer.evaluate(), folder)
                                     : fmt::format("the run is in {}", folder));
@@ -170,9 +177,34 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   return is_done;
 }
 
+/// What the other ranks of a job do: they train with the first one's configuration and state, and write nothing.
+bool follow(const TrainConfig& config) {
+  Trainer trainer(config, {.reads_init_from = false, .world = launched_world()});
+  trainer.trace_steps();
+  listen_to_signals();
+  trainer.take_memory();
+  const bool is_done = trainer.train(stop_is_requested);
+  if (is_done && trainer.evaluates()) trainer.evaluate();
+  return is_done;
+}
+
+bool run_or_follow(const Command& given);
+
 }  // namespace
 
-bool run_command(const Command& given) {
+bool run_command(const Command& given) try { return run_or_follow(given); } catch (const Error& error) {
+  const World& world = launched_world();
+  if (world.is_alone()) throw;
+  // What all ranks find, the first one says.
+  if (!world.is_first()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  throw Error(error.fault(), world.text() + ": " + error.what());
+}
+
+namespace {
+
+bool run_or_follow(const Command& given) {
+  const World& world = launched_world();
+  if (!world.is_first()) return follow(parse_config(world.from_first({}), "the first rank's configuration"));
   const Command command = with_run_folder(given);
   check(command.resume || !command.config.empty(), "nothing says what to train; add --config FILE");
   std::optional<Resumed> resumed;
@@ -188,9 +220,12 @@ bool run_command(const Command& given) {
     check_free(command.run);
   }
   const TrainConfig config = chosen_config(command, resumed);
+  if (!world.is_alone()) world.from_first(config_text(config));
   bool is_done = false;
   const auto train = [&] { is_done = run(command, config, resumed); };
-  if (command.resume)
+  if (!world.is_alone())  // trials with smaller batches have no ranks
+    train();
+  else if (command.resume)
     with_kept_batch(train);
   else
     with_batch_advice(config, train, try_training);

@@ -1,4 +1,4 @@
-// The heads of kernels on the CPU: matmul, convolution, pooling, gather, scatter, scans and sorting.
+// The heads of kernels on the CPU: matmul, convolution, pooling, gather, scatter, scans, sorting and collectives.
 #pragma once
 
 #include <cstddef>

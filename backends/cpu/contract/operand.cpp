@@ -58,6 +58,7 @@ void run_head(const Head& head, const Shape& domain, std::span<const BoundOperan
                    [&](const Scatter& scatter) { run_scatter<T>(scatter, operands, domain, sink, pool); },
                    [&](const Scan& scan) { run_scan<T>(scan, operands, domain, sink, pool); },
                    [&](const ArgSort& sort) { run_argsort(sort, operands, domain, sink, pool); },
+                   [&](const Collective& op) { run_collective<T>(op, operands, domain, sink, pool); },
                },
                head.op);
   };
@@ -71,6 +72,7 @@ void run_head(const Head& head, const Shape& domain, std::span<const BoundOperan
                    [&](const Scatter& scatter) { run_scatter<WideBits>(scatter, operands, domain, sink, pool); },
                    [&](const Scan& scan) { run_scan<WideBits>(scan, operands, domain, sink, pool); },
                    [&](const ArgSort&) { refuse(); },
+                   [&](const Collective& op) { run_collective<WideBits>(op, operands, domain, sink, pool); },
                },
                head.op);
   };

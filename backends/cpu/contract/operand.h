@@ -109,6 +109,9 @@ void run_scatter(const Scatter& scatter, std::span<const BoundOperand> operands,
 template <class T>
 void run_scan(const Scan& scan, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
               ThreadPool& pool);
+template <class T>
+void run_collective(const Collective& op, std::span<const BoundOperand> operands, const Shape& domain,
+                    const HeadSink& sink, ThreadPool& pool);
 /// Takes operands of any type; positions are i32.
 void run_argsort(const ArgSort& op, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
                  ThreadPool& pool);

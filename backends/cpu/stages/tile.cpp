@@ -278,7 +278,9 @@ const void* TileMachine::random(const Step& step, const Box& box) const {
   const bool converts = step.code.type != Dtype::f32;
   float* numbers = converts ? other_type : reinterpret_cast<float*>(buffer(step));
   for_each_row(bound_->program.geometry().walk(at(step.view)), box,
-               [&](std::int64_t lane, std::int64_t start, std::int64_t stride, std::int64_t count) {
+               [&, first = static_cast<std::int64_t>(step.code.value)](std::int64_t lane, std::int64_t from,
+                                                                       std::int64_t stride, std::int64_t count) {
+                 const std::int64_t start = first + from;
                  const bool normal = step.code.primitive == Primitive::normal;
                  if (stride == 1) return random_lanes(normal, step.code.stream, draw, start, count, numbers + lane);
                  for (std::int64_t i = 0; i < count; ++i)

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/backends/cuda/families/blas.h"
+#include "nixie/backends/cuda/families/collective.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/outer_product.h"
 #include "nixie/backends/cuda/families/pool_average.h"
@@ -70,7 +71,7 @@ std::span<const Family* const> families() {
   static const Family* const all[] = {
       &blas(),          &conv_s2d(),   &conv_c3(),   &conv_rows(), &conv_fprop(), &conv_halo(),
       &outer_product(), &conv_wgrad(), &conv_ffma(), &depthwise(), &pool_max(),   &pool_average(),
-      &reduce(),        &gemm(),       &scan(),      &argsort(),   &map(),
+      &collective(),    &reduce(),     &gemm(),      &scan(),      &argsort(),    &map(),
   };
   return all;
 }

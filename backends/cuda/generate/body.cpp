@@ -177,10 +177,13 @@ std::string BodyWriter::random(const Instruction& in, const Frame& frame) const 
   const Path& path = space_.paths[at(row_major_)];
   const std::string lane = frame.lanes > 1 ? "lane" : "";
   // Where four lanes are one block of the generator, saying so lets the compiler draw it once.
-  bool aligned = frame.lanes % 4 == 0 && lane_stride(path, frame) == 1;
+  const auto first = static_cast<std::int64_t>(in.value);
+  bool aligned = first % 4 == 0 && frame.lanes % 4 == 0 && lane_stride(path, frame) == 1;
   for (int axis = 0; axis < space_.rank(); ++axis)
     aligned &= axis == frame.lane_axis || path.strides[at(axis)] % 4 == 0;
-  const std::string element = fmt::format("static_cast<u64>({})", index(path, frame, aligned ? "" : lane));
+  const std::string from = index(path, frame, aligned ? "" : lane),
+                    element = first == 0 ? fmt::format("static_cast<u64>({})", from)
+                                         : fmt::format("(static_cast<u64>({}) + {}ULL)", from, first);
   const std::string block = aligned ? fmt::format("{} / 4 + lane / 4", element) : fmt::format("{} / 4", element);
   const std::string word = aligned ? "lane % 4" : fmt::format("static_cast<u32>({} % 4)", element);
   return fmt::format("static_cast<{}>({}({}, {}, static_cast<u32>(r{}), {:#x}ULL))", type_name(in.type),

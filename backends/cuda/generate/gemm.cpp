@@ -293,6 +293,7 @@ Lookup lookup_of(const Kernel& kernel) {
                                [&](const Scatter& op) { return scatter_of(kernel, op); },
                                [](const ArgSort&) -> Lookup { fail(Fault::usage, "a sorting is no lookup"); },
                                [](const Scan&) -> Lookup { fail(Fault::usage, "a scan is no lookup"); },
+                               [](const Collective&) -> Lookup { fail(Fault::usage, "a collective is no lookup"); },
                                [](const Matmul&) -> Lookup { fail(Fault::usage, "a product is no lookup"); },
                                [](const Conv&) -> Lookup { fail(Fault::usage, "a convolution is no lookup"); }},
                     kernel.head->op);
@@ -304,7 +305,7 @@ bool is_product(const Head& head) {
   return std::visit(overloaded{[](const Matmul&) { return true; }, [](const Conv&) { return true; },
                                [](const Pool&) { return false; }, [](const Gather&) { return false; },
                                [](const Scatter&) { return false; }, [](const ArgSort&) { return false; },
-                               [](const Scan&) { return false; }},
+                               [](const Scan&) { return false; }, [](const Collective&) { return false; }},
                     head.op);
 }
 

@@ -39,6 +39,7 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 }  // namespace
 
 void lower(Plan& plan, const Chip& chip, bool winograd) {
+  split_collectives(plan);
   give_second_axis(plan);
   if (chip.has_wgmma()) merge_phases(plan, chip);
   lower_strided_input_grads(plan);
@@ -55,6 +56,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   fuse_splits_into_pool_grads(grouping);
   fold_byte_images(grouping);
   match_others(grouping);
+  bucket_collectives(grouping);
   share_launches(grouping);
   write_groups(grouping, plan);
 

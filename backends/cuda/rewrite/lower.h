@@ -18,6 +18,8 @@ void lower(Plan& plan, const Chip& chip, bool winograd = true);
 // ---- Rewrites ----
 /// Convolutions and poolings of one spatial axis, and the kernels around them, get a second axis of one position.
 void give_second_axis(Plan& plan);
+/// Splits collectives from the stages behind them, where NCCL cannot store their result.
+void split_collectives(Plan& plan);
 /// Splits sorting and scans from the stages behind them.
 void split_rows(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.
@@ -54,6 +56,9 @@ void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_ra
 void prepare_operands(Grouping& grouping);
 /// Fuses the fp16 split into max-pool backward, if only the planes are read.
 void fuse_splits_into_pool_grads(Grouping& grouping);
+/// Sums over ranks that follow each other become one call, of at most this size together: what waits for the first of
+/// them then waits for all.
+void bucket_collectives(Grouping& grouping, std::int64_t most_bytes = 32 << 20);
 /// Merges launches of small, independent kernels whose programs differ only in numbers.
 void share_launches(Grouping& grouping);
 /// Fuses elementwise preprocessing of byte images into the kernels that read it, if all of them can.

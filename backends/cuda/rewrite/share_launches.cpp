@@ -4,6 +4,7 @@
 #include <queue>
 #include <set>
 
+#include "nixie/backends/cuda/families/collective.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
@@ -50,6 +51,7 @@ class PartialOrder {
     // For each slot: its last writers, each to elements of its own, its readers since, and both before these writers.
     std::map<int, Nodes> writers, readers, earlier;
     DisjointStores are_disjoint = stores_of_groups(grouping);
+    std::optional<std::size_t> exchanged;  // the last collective: all ranks run these in one order
     for (std::size_t g = 0; g < touched.size(); ++g) {
       node_[g] = g, merged_[g] = {g};
       Nodes before;
@@ -67,6 +69,10 @@ class PartialOrder {
         writers[slot].insert(g);
       }
       for (int slot : touched[g].reads) readers[slot].insert(g);
+      if (grouping.groups[g].by && grouping.groups[g].by->choices.front().family == &collective()) {
+        if (exchanged) before.insert(*exchanged);
+        exchanged = g;
+      }
       before.erase(g);
       for (std::size_t b : before) makers_[g].insert(b), users_[b].insert(g);
     }

@@ -7,6 +7,7 @@
 
 #include "nixie/backends/cuda/run/autotune.h"
 #include "nixie/backends/cuda/run/blas_work.h"
+#include "nixie/backends/cuda/run/collective_work.h"
 #include "nixie/backends/cuda/run/jit_work.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -92,6 +93,10 @@ class CudaExecutable final : public Executable {
   void make_work() {
     std::vector<std::size_t> generated;
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      if (auto calls = collective_calls(plan_, plan_.groups[g]); !calls.empty()) {
+        work_.push_back(make_collective_work(std::move(calls)));
+        continue;
+      }
       const BlasProblem* problem = blas_problem(plan_.groups[g]);
       if (!problem) generated.push_back(g);
       work_.push_back(problem ? blas_work(*problem, plan_.kernels[at(plan_.groups[g].members.back())]) : nullptr);

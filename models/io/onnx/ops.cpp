@@ -148,6 +148,9 @@ std::string add_op(OnnxGraph&, const Scatter&, const Tensor&, const std::vector<
 std::string add_op(OnnxGraph&, const ArgSort&, const Tensor&, const std::vector<std::string>&) {
   fail(Fault::usage, "onnx: the model sorts, which the export does not support");
 }
+std::string add_op(OnnxGraph&, const Collective&, const Tensor&, const std::vector<std::string>&) {
+  fail(Fault::usage, "onnx: the model asks other ranks for values, which the export does not support");
+}
 std::string add_op(OnnxGraph& graph, const Scan& op, const Tensor&, const std::vector<std::string>& inputs) {
   check(op.kind == ReduceKind::sum, "onnx: the model scans by ", to_string(op.kind), ", which ONNX does not support");
   return graph.add("CumSum", {inputs[0], graph.number(op.axis, Dtype::i64)},

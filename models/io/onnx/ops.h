@@ -23,6 +23,7 @@ std::string add_op(OnnxGraph& graph, const Slice& op, const Tensor& x, const std
 std::string add_op(OnnxGraph& graph, const Pad& op, const Tensor& x, const std::vector<std::string>& inputs);
 std::string add_op(OnnxGraph& graph, const Gather& op, const Tensor& x, const std::vector<std::string>& inputs);
 std::string add_op(OnnxGraph& graph, const Scatter& op, const Tensor& x, const std::vector<std::string>& inputs);
+std::string add_op(OnnxGraph& graph, const Collective& op, const Tensor& x, const std::vector<std::string>& inputs);
 std::string add_op(OnnxGraph& graph, const ArgSort& op, const Tensor& x, const std::vector<std::string>& inputs);
 std::string add_op(OnnxGraph& graph, const Scan& op, const Tensor& x, const std::vector<std::string>& inputs);
 std::string add_op(OnnxGraph& graph, const Random& op, const Tensor& x, const std::vector<std::string>& inputs);

@@ -1,0 +1,78 @@
+// What the ranks of a run agree on besides the training step: the state that they begin with, and when they stop.
+#include <cstdlib>
+#include <sstream>
+
+#include "nixie/apps/trainer/trainer.h"
+
+namespace nixie {
+namespace {
+
+/// A line `name kind value` for each.
+std::string text_of(const Checkpoint::Values& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    const auto number = [](const auto& x) { return fmt::format("{}", x); };
+    text += name + " " + std::to_string(value.index()) + " ";
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) text += number(*whole);
+    if (const auto* real = std::get_if<double>(&value)) text += number(*real);
+    if (const auto* word = std::get_if<std::string>(&value)) text += *word;
+    text += "\n";
+  }
+  return text;
+}
+
+Checkpoint::Values values_in(const std::string& text) {
+  Checkpoint::Values values;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t kind = line.find(' ') + 1, from = kind + 2;
+    const std::string name = line.substr(0, kind - 1), value = line.substr(from);
+    if (line[kind] == '0') values[name] = static_cast<std::int64_t>(std::strtoll(value.c_str(), nullptr, 10));
+    if (line[kind] == '1') values[name] = std::strtod(value.c_str(), nullptr);
+    if (line[kind] == '2') values[name] = value;
+  }
+  return values;
+}
+
+void copy_from_first(const World& world, const Parameters& parameters) {
+  for (const Variable& value : parameters.all()) {
+    Array array = value.array();
+    world.copy_from_first(array.bytes(), array.size_bytes());
+    if (!world.is_first()) value.set(array);
+  }
+}
+
+}  // namespace
+
+std::int64_t Trainer::share() const { return options_.world.share_of(config_.data.batch(), "batch"); }
+
+bool Trainer::is_asked_to_stop() const {
+  return options_.world.any(session_->is_stopped || (session_->stop && session_->stop()) ? 1 : 0) != 0;
+}
+
+void Trainer::take_state_of_first() {
+  const World& world = options_.world;
+  if (world.is_alone()) return;
+  copy_from_first(world, model_.parameters());
+  copy_from_first(world, optimizer_.state());
+  if (averages_) copy_from_first(world, averages_->model().parameters());
+  const std::string state = world.from_first(text_of(values_of(state_)));
+  origin_.is_resumed = world.any(origin_.is_resumed) != 0;
+  if (world.is_first()) return;
+  state_ = run_state_of(values_in(state));
+  train_step_.set(state_);
+  evaluation_.reset();
+}
+
+std::string Trainer::ranks_text() const {
+  const World& world = options_.world;
+  if (world.is_alone()) return {};
+  std::string hosts;
+  for (const std::string& host : world.communicator()->hosts())
+    if (hosts.find(host) == std::string::npos) hosts += (hosts.empty() ? "" : ", ") + host;
+  return fmt::format(
+      "{} ranks on {}: a step trains on a batch of {}, {} samples on each rank; rates are those of the whole batch\n",
+      world.size(), hosts, config_.data.batch() * config_.accumulate, share() * config_.accumulate);
+}
+
+}  // namespace nixie

@@ -1,0 +1,31 @@
+// A collective's inputs were made before it, so no collective needs one of a larger number.
+#include "nixie/core/passes/order_collectives.h"
+
+#include <map>
+#include <unordered_map>
+
+#include "nixie/core/passes/simplify.h"
+
+namespace nixie {
+
+Graph order_collectives(const Graph& graph) {
+  std::map<std::int64_t, Tensor> collectives;
+  for (const Tensor& x : topological(graph))
+    if (const auto* op = std::get_if<Collective>(&x.node().op)) collectives.emplace(op->number, x);
+  if (collectives.size() < 2) return graph;
+  Graph in_order{.outputs = {}, .sets = graph.sets};
+  for (const auto& [number, collective] : collectives) in_order.outputs.push_back(collective);
+  in_order.outputs.insert(in_order.outputs.end(), graph.outputs.begin(), graph.outputs.end());
+  std::unordered_map<const Node*, Tensor> done;
+  for (const Tensor& x : topological(in_order)) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+    done.emplace(x.id(), inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype()));
+  }
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
+  return result;
+}
+
+}  // namespace nixie
