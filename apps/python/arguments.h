@@ -47,6 +47,7 @@ void bind_ops(py::module_& module);
 void bind_exchange(py::module_& module);
 void bind_functions(py::module_& module);
 void bind_models(py::module_& module);
+void bind_trainer(py::module_& module);
 
 }  // namespace nixie::python
 

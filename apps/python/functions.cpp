@@ -223,6 +223,7 @@ void bind_functions(py::module_& module) {
   // Whether what is built now can be computed at once: it is no part of a trace or of another gradient.
   module.def("is_outermost", [] { return traces == 0 && !Differentiation::is_active(); });
   module.def("compute", [](const std::vector<Value*>& values) { Value::compute(values); });
+  module.def("synchronize", &Value::synchronize);
   module.def("gradients", [](Value& loss, const std::vector<Value*>& arguments) {
     std::vector<Tensor> with_respect_to;
     for (Value* each : arguments) with_respect_to.push_back(each->tensor());

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "nixie/apps/python/arguments.h"
+#include "nixie/apps/python/net.h"
 #include "nixie/configs/parse/values.h"
 #include "nixie/layers/metric.h"
+#include "nixie/models/io/safetensors.h"
 #include "nixie/models/io/save.h"
 #include "nixie/models/io/weights.h"
 
@@ -30,13 +32,6 @@ template <class... T>
 std::vector<std::string> names_of(Types<T...>) {
   return {T::name...};
 }
-
-struct Net {
-  Net(const std::string& text, const std::vector<std::int64_t>& shape, std::uint64_t seed_of_net)
-      : model(parsed<AnyModel>(text), Shape(shape), seed_of_net), seed(seed_of_net) {}
-  Model model;
-  std::uint64_t seed;
-};
 
 const Variable& variable_of(const Net& net, const std::string& name) {
   for (const Variable& each : net.model.parameters().all())
@@ -63,7 +58,9 @@ Optimizer make_optimizer(const Net& net, const std::string& rule, const std::opt
 
 void bind_models(py::module_& module) {
   py::class_<Net>(module, "Net")
-      .def(py::init<const std::string&, const std::vector<std::int64_t>&, std::uint64_t>())
+      .def(py::init([](const std::string& text, const std::vector<std::int64_t>& shape, std::uint64_t seed) {
+        return std::make_unique<Net>(Net{Model(parsed<AnyModel>(text), Shape(shape), seed), seed});
+      }))
       .def("__call__",
            [](const Net& self, const Operand& x, bool training, const Operand& step) {
              Pass pass{.training = training, .step = step.tensor, .seed = self.seed};
@@ -75,6 +72,13 @@ void bind_models(py::module_& module) {
       .def("output_shape", [](const Net& self) { return self.model.output_shape().sizes(); })
       .def("count", [](const Net& self) { return self.model.parameters().count(); })
       .def("save", [](const Net& self, const std::filesystem::path& path) { save(self.model, path); })
+      .def("save_safetensors",
+           [](const Net& self, const std::filesystem::path& path) {
+             Safetensors file;
+             for (const Variable& each : self.model.parameters().all())
+               file.arrays.emplace(each.name(), each.value().array());
+             save_safetensors(file, path);
+           })
       .def("load", [](const Net& self, const std::filesystem::path& path) { load(self.model, path); })
       .def("init_from", [](const Net& self, const std::filesystem::path& path) {
         return to_string(set_weights(self.model.parameters(), read_weights(path), path));

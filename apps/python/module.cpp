@@ -22,5 +22,6 @@ PYBIND11_MODULE(_core, module) {
   nixie::python::bind_exchange(module);
   nixie::python::bind_functions(module);
   nixie::python::bind_models(module);
+  nixie::python::bind_trainer(module);
   module.attr("__version__") = NIXIE_VERSION;
 }

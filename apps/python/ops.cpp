@@ -6,6 +6,7 @@
 
 #include "nixie/apps/python/arguments.h"
 #include "nixie/core/base/random.h"
+#include "nixie/core/ops/formats.h"
 
 namespace nixie::python {
 namespace {
@@ -223,6 +224,12 @@ void bind_ops(py::module_& m) {
         return average_pool(x, {.window = window, .stride = stride, .pad = pad});
       });
   op(m, "softmax", &softmax);
+  op(
+      m, "quantized", +[](T x, const std::string& format) { return quantized(x, format_named(format)); });
+  op(
+      m, "quantized_stochastically", +[](T x, const std::string& format, T random) {
+        return quantized(x, format_named(format), Rounding::stochastic, random);
+      });
   op(m, "log_softmax", &log_softmax);
   m.def("promote", [](DtypeArgument a, DtypeArgument b) { return promote(a.dtype, b.dtype); });
   m.def("dtype_of", [](py::handle object) { return converted<DtypeArgument>("dtype", 0, object).dtype; });

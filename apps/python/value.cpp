@@ -97,9 +97,13 @@ Device& Device::named(const std::string& name) {
   return cuda;
 }
 
-Backend& Device::backend() {
+const std::shared_ptr<Backend>& Device::shared_backend() {
   if (!backend_) backend_ = make_backend(name_);
-  return *backend_;
+  return backend_;
+}
+
+void Device::synchronize() {
+  if (backend_) backend_->synchronize();
 }
 
 bool is_stored(const Tensor& value) {
@@ -177,6 +181,20 @@ void Value::compute(const std::vector<Value*>& values) {
     computed()[work.expressions[i].id()] = {work.expressions[i].handle(), results[i]};
   work = {};
   forget_histories();
+}
+
+void Value::synchronize() {
+  for (const char* name : {"cpu", "cuda"}) {
+    Device& device = Device::named(name);
+    std::vector<Value*> values;
+    for (Value* each : expressions()) {
+      Unfinished work;
+      if (each->device_ == &device && (work.add(each->tensor_), !work.is_traced)) values.push_back(each);
+    }
+    compute(values);
+    const pybind11::gil_scoped_release unlocked;
+    device.synchronize();
+  }
 }
 
 // Values that contain what is computed read it from now on, so that what it was computed from goes.

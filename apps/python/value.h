@@ -20,7 +20,10 @@ class Device {
   static Device& standard() { return named("cpu"); }
   const std::string& name() const { return name_; }
   /// Throws Fault::device if there is none.
-  Backend& backend();
+  Backend& backend() { return *shared_backend(); }
+  const std::shared_ptr<Backend>& shared_backend();
+  /// Waits for what runs there.
+  void synchronize();
 
  private:
   explicit Device(std::string name) : name_(std::move(name)) {}
@@ -49,6 +52,8 @@ class Value {
   Tensor stored();
   /// Computes several at a time.
   static void compute(const std::vector<Value*>& values);
+  /// Computes every array that has a name, but for those of traces, and waits for the devices.
+  static void synchronize();
   /// Another value for this handle, of the same device.
   void rebind(Tensor tensor);
 

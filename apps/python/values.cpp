@@ -201,7 +201,8 @@ void bind_values(py::module_& module) {
                             type->ht_type.tp_as_buffer = &type->as_buffer;
                             type->as_buffer.bf_getbuffer = &get_buffer;
                           }));
-  array
+  array  // another handle to the same array, for classes of Python that are arrays
+      .def(py::init([](Value& other) { return make_value(other.tensor(), other.device()); }))
       .def_property_readonly("shape",
                              [](const Value& self) {
                                py::tuple sizes(self.shape().rank());
@@ -253,6 +254,7 @@ void bind_values(py::module_& module) {
       .def("__invert__", [](Value& self) {
         return make_value(self.dtype() == Dtype::boolean ? !self.tensor() : ~self.tensor(), self.device());
       });
+  module.def("is_stored", [](Value& self) { return is_stored(self.tensor()); });
   module.def("alias", [](Value& self) { return make_value(self.tensor(), self.device()); });
   module.def("has_device", [](const std::string& name) {
     try {

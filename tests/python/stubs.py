@@ -19,7 +19,7 @@ DtypeLike = dtype | str | type
 Shape = int | Sequence[int]
 Axis = int | Sequence[int] | None
 '''
-SUBMODULES = "from . import linalg as linalg, models as models, nn as nn, random as random\n\n"
+SUBMODULES = "from . import linalg as linalg, models as models, nn as nn, random as random, training as training\n\n"
 IMPORT = "from . import Array, Axis, Device, DtypeLike, Operand, Shape\n\n"
 # The types of parameters, by name; FUNCTION.NAME where a function means another thing by it.
 PARAMETERS = {
@@ -40,11 +40,15 @@ RESULTS = {
     "meshgrid": "list[Array]", "result_type": "_Dtype", "topk": "tuple[Array, Array]", "tree_map": "Any", "unstack": "tuple[Array, ...]",
     "value_and_grad": "Callable[..., Any]", "__iter__": "Iterator[Array]", "numpy": "Any", "tolist": "Any", "__array__": "Any",
     "__array_namespace__": "Any", "__reduce__": "Any", "__setitem__": "None", "__str__": "str", "__repr__": "str", "named": "Key", "state": "dict[str, Array]", "load_state": "None",
-    "save": "None", "load": "None", "init_from": "str", "minimize": "None",
+    "save": "None", "load": "None", "load_trained": "Net", "synchronize": "None", "get": "Any", "train": "bool", "stop": "None", "resume": "Trainer",
+    "evaluate": "dict[str, float]", "figures": "str", "step_ends": "None", "interval_ends": "None", "evaluation_ends": "None",
+    "batches": "Iterator[tuple[Any, Any]]", "fit": "Any", "predict": "Any", "predict_proba": "Any", "decision_function": "Any", "score": "float",
+    "get_params": "dict[str, Any]", "set_params": "Any", "init_from": "str", "minimize": "None",
     "__init__": "None", "__eq__": "Any", "__hash__": "int",
 }
 PROPERTIES = {"shape": "tuple[int, ...]", "ndim": "int", "size": "int", "itemsize": "int", "nbytes": "int", "dtype": "_Dtype",
-              "device": "Device", "count": "Array", "T": "Array", "mT": "Array", "name": "str"}
+              "device": "Device", "count": "Array", "T": "Array", "mT": "Array", "name": "str",
+              "net": "Net", "config": "str", "step": "int", "total_steps": "int"}
 NATIVE = {"item": "def item(self) -> bool | int | float: ...", "compute": "def compute(self) -> Array: ...", "__len__": "def __len__(self) -> int: ...",
           "to_device": "def to_device(self, device: Device, /, *, stream: int | None = None) -> Array: ...",
           "__dlpack__": "def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any: ...",
@@ -79,8 +83,13 @@ def function_stub(name, function, indent=""):
 
 def class_stub(cls):
     lines = [f"class {cls.__name__}:\n"]
-    for name, member in sorted(vars(cls).items()):
-        if isinstance(member, property):
+    private = [vars(base) for base in cls.__mro__[1:] if base.__name__.startswith("_")]
+    for name, member in sorted({**dict(each for base in private for each in base.items()), **vars(cls)}.items()):
+        if isinstance(member, (classmethod, staticmethod)) and not name.startswith("_"):
+            lines.append("    @staticmethod\n" + function_stub(name, member.__func__, "    "))
+        elif name.startswith("_") and not name.startswith("__"):
+            continue
+        elif isinstance(member, property):
             lines.append(f"    @property\n    def {name}(self) -> {PROPERTIES[name]}: ...\n")
         elif name in NATIVE:
             lines.append(f"    {NATIVE[name]}\n")
@@ -99,20 +108,23 @@ def stub_of(module):
             continue
         if inspect.isfunction(member):
             functions.append(function_stub(name, member))
-        elif inspect.isclass(member):
+        elif inspect.isclass(member) and (module is not nixie or member.__module__ == "nixie._core"):
             classes.append("class Error(RuntimeError): ...\n" if name == "Error" else class_stub(member))
         else:
-            constants.append(f"{name}: {type(member).__name__.replace('NoneType', 'None')}\n")
+            if not inspect.isclass(member):
+                constants.append(f"{name}: {type(member).__name__.replace('NoneType', 'None')}\n")
     text = "".join([*classes, *([TYPES] if module is nixie else []), *constants, *functions])
     if hasattr(module, "__getattr__"):  # names that it makes when they are asked for
         functions.append("def __getattr__(name: str) -> Callable[..., Net]: ...\n")
     text = re.sub(r"\bbool\b(?!: dtype|__|\()", "builtins.bool", text)  # nixie.bool is an element type
-    return HEAD + (SUBMODULES if module is nixie else IMPORT) + text
+    if module is nixie:
+        return HEAD + SUBMODULES + "from .training import Classifier as Classifier, Regressor as Regressor, Trainer as Trainer\n\n" + text
+    return HEAD + IMPORT + ("from .models import Net\n\n" if module is nixie.training else "") + text
 
 
 def stubs():
     """File names and texts."""
-    modules = {"__init__": nixie, "linalg": nixie.linalg, "models": nixie.models, "nn": nixie.nn, "random": nixie.random}
+    modules = {"__init__": nixie, "linalg": nixie.linalg, "models": nixie.models, "nn": nixie.nn, "random": nixie.random, "training": nixie.training}
     return {f"{name}.pyi": stub_of(module) for name, module in modules.items()}
 
 

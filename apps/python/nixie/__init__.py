@@ -2,7 +2,7 @@
 
 import math as _math
 
-from . import _core, _methods, linalg, models, nn, random
+from . import _core, _methods, linalg, models, nn, random, training
 from ._core import Array, Error, __version__, dtype
 from ._core import bfloat16, bool, float16, float32, float64, int8, int32, int64, uint8
 from ._creation import (arange, array, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones,
@@ -12,9 +12,10 @@ from ._manipulation import (broadcast_arrays, broadcast_shapes, broadcast_to, co
                             pad, permute_dims, repeat, reshape, roll, squeeze, stack, take, take_along_axis, tile, unstack)
 from ._reductions import (all, any, argmax, argmin, argsort, count_nonzero, cumulative_prod, cumulative_sum, diff, max, mean, min,
                           prod, searchsorted, sort, std, sum, topk, var)
-from ._transforms import compile, compute, grad, tree_map, value_and_grad
+from ._transforms import compile, compute, grad, synchronize, tree_map, value_and_grad
 from ._types import __array_namespace_info__, astype, can_cast, finfo, iinfo, isdtype, result_type
 from .linalg import einsum, matmul, tensordot, vecdot
+from .training import Classifier, Regressor, Trainer
 
 __array_api_version__ = "2024.12"
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi

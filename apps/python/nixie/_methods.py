@@ -21,6 +21,15 @@ def numpy(self):
     return numpy.asarray(memoryview(self.compute()))
 
 
+def get(self):
+    """A copy of the elements as an array of numpy, by the name that CuPy, PyCUDA and nervanagpu give it.
+
+    >>> nixie.ones(2).get()
+    array([1., 1.], dtype=float32)
+    """
+    return numpy(self).copy()
+
+
 def __array__(self, dtype=None, copy=None):
     found = numpy(self)
     if dtype is not None and found.dtype != dtype:
@@ -120,6 +129,7 @@ METHODS = {
     "clip": clip,
     "cumsum": lambda self, axis=None: _reductions.cumulative_sum(self, axis=axis),
     "dot": lambda self, other: self @ other,
+    "get": get,
     "flatten": lambda self: _manipulation.reshape(self, (-1,)),
     "numpy": numpy,
     "reshape": _reshape,

@@ -82,6 +82,15 @@ def grad(function, argnums=0, *, has_aux=False):
     return gradient
 
 
+def synchronize():
+    """Computes every array that has a name and is not computed yet, and waits for the devices: before a clock stops.
+
+    >>> x = nixie.ones(3) * 5
+    >>> nixie.synchronize()
+    """
+    _core.synchronize()
+
+
 def compute(*arrays):
     """Computes arrays together, and returns them. Without it each is computed when somebody looks at it.
 

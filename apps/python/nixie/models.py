@@ -22,8 +22,16 @@ class Net:
     """
 
     def __init__(self, definition, input_shape, *, seed=0):
-        self._net = _core.Net(json.dumps(definition), list(input_shape), seed)
-        self.output_shape, self.count = tuple(self._net.output_shape()), self._net.count()
+        self._take(_core.Net(json.dumps(definition), list(input_shape), seed))
+
+    def _take(self, net):
+        self._net, self.output_shape, self.count = net, tuple(net.output_shape()), net.count()
+
+    @classmethod
+    def _of(cls, net):
+        made = cls.__new__(cls)
+        made._take(net)
+        return made
 
     def __call__(self, x, /, *, training=False, step=0):
         """The output for a batch. In training dropout draws by `step`, and batch norms set their running statistics."""
@@ -49,7 +57,12 @@ class Net:
             self._net.set(name, _asarray(each))
 
     def save(self, path, optimizer=None):
-        """Writes a checkpoint (HDF5), with the optimizer's state if one is given."""
+        """Writes a checkpoint (HDF5), with the optimizer's state if one is given; to a path that ends in .safetensors the
+        arrays of `state`, which safetensors.torch.load_file reads."""
+        if str(path).endswith(".safetensors"):
+            if optimizer is not None:
+                raise ValueError(f"save: {path} holds no optimizer; write a checkpoint, such as net.h5")
+            return self._net.save_safetensors(path)
         self._net.save(path) if optimizer is None else optimizer._optimizer.save(self._net, path)
 
     def load(self, path, optimizer=None):
@@ -92,6 +105,19 @@ class Optimizer:
     def count(self):
         """The number of steps so far, int32."""
         return self._optimizer.count("cpu")
+
+
+def load_trained(path):
+    """The net of a checkpoint that a training run wrote, with the names of its classes in `class_names`.
+
+    >>> trainer = nixie.Trainer({"model": {"mlp": {"classes": 10}}, "data": {"glyphs": {"train": 64}}, "steps": 1}, run="RUN")  # doctest: +SKIP
+    >>> nixie.models.load_trained("RUN/last.h5").class_names  # doctest: +SKIP
+    ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']
+    """
+    found, class_names = _core.load_trained(path)
+    net = Net._of(found)
+    net.class_names = class_names
+    return net
 
 
 def loss(definition, output, target, /, weights=None):

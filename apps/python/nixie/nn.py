@@ -69,6 +69,16 @@ def logsumexp(x, /, axis=-1, keepdims=False):
     return _core.logsumexp(x, axis, keepdims)
 
 
+def quantized(x, format, /, random=None):
+    """The nearest number of a format for each element: f16, bf16, tf32, e4m3, int8, e5m10 and so on. With `random`, numbers
+    in [0, 1) of x's shape, one of the two neighbours, so that the mean is the element itself.
+
+    >>> nixie.nn.quantized(nixie.array([1.1, 300.0]), "e4m3")
+    array([  1.125, 288.   ], dtype=float32)
+    """
+    return _core.quantized(x, format) if random is None else _core.quantized_stochastically(x, format, random)
+
+
 def one_hot(x, classes, /, *, dtype=None):
     """1 where the class is the index, along a new last axis.
 

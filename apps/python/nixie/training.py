@@ -1,0 +1,265 @@
+"""Training: the trainer of a configuration with callbacks, batches of arrays, and estimators with fit, predict and score."""
+
+import json
+import pathlib
+
+from . import _core, models as _models
+from ._creation import asarray as _asarray
+from ._transforms import compile as _compile
+
+
+class Trainer:
+    """The training run of a configuration: a path, or a dictionary of the keys of docs/configuration.md. `changes` are
+    further keys, {"optimizer.sgd.momentum": 0.8}. Files are written into the folder `run`, if one is given. A callback is
+    an object with some of the methods train_begins(trainer), epoch_begins(trainer, epoch), step_ends(trainer, step),
+    interval_ends(trainer, figures), evaluation_ends(trainer, figures), save_begins(trainer, files), epoch_ends(trainer,
+    epoch) and train_ends(trainer, is_done); an exception of one ends the run, as does `trainer.stop()`.
+
+    >>> trainer = nixie.Trainer({"model": {"mlp": {"classes": 10}}, "data": {"glyphs": {"train": 64, "test": 32, "batch": 32}}, "steps": 4})
+    >>> trainer.train(), trainer.step, trainer.total_steps
+    (True, 4, 4)
+    >>> sorted(trainer.evaluate())
+    ['accuracy', 'loss', 'samples']
+    """
+
+    def __init__(self, config, *, run=None, changes={}, callbacks=(), show=False):
+        import weakref
+
+        self.callbacks = [*callbacks, *([Printer()] if show else [])]
+        myself = weakref.ref(self)
+
+        def tell(event, *about):
+            trainer = myself()
+            for each in trainer.callbacks:
+                if hasattr(each, event):
+                    getattr(each, event)(trainer, *about)
+
+        if run is not None:
+            pathlib.Path(run).mkdir(parents=True, exist_ok=True)
+        is_path = not isinstance(config, dict)
+        assignments = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changes.items()]
+        self._trainer = _core.Trainer(str(config) if is_path else json.dumps(config), is_path, assignments, run or "", tell)
+
+    def train(self):
+        """Trains to the end; returns False if the run was stopped. Ctrl-C saves the state and raises KeyboardInterrupt."""
+        return self._trainer.train()
+
+    def stop(self):
+        """In a callback: ends the run after this step."""
+        self._trainer.stop()
+
+    def resume(self, path=None):
+        """Goes on where a checkpoint was written, by default the last one of the run's folder."""
+        self._trainer.resume(path)
+        return self
+
+    def evaluate(self):
+        """Loss, accuracy and the configuration's metrics on the data that is held out, by name."""
+        return self._trainer.evaluate()
+
+    @property
+    def net(self):
+        """The net that is trained, with its present parameters."""
+        return _models.Net._of(self._trainer.net())
+
+    @property
+    def step(self):
+        """Steps done."""
+        return self._trainer.step()
+
+    @property
+    def total_steps(self):
+        """Steps of the whole run."""
+        return self._trainer.total_steps()
+
+    @property
+    def config(self):
+        """The configuration with every key, as YAML."""
+        return self._trainer.config()
+
+    def __repr__(self):
+        return self._trainer.summary()
+
+
+class Printer:
+    """A callback that prints the figures of each interval and evaluation, and on one line how far the run is.
+
+    >>> nixie.training.Printer.figures({"step": 3, "loss": 0.25, "accuracy": float("nan")})
+    'step 3  loss 0.25'
+    """
+
+    @staticmethod
+    def figures(figures):
+        return "  ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in figures.items() if value == value)
+
+    def step_ends(self, trainer, step):
+        done = int(30 * step / trainer.total_steps)
+        print(f"\r[{'#' * done}{'.' * (30 - done)}] {step} of {trainer.total_steps}", end="", flush=True)
+
+    def interval_ends(self, trainer, figures):
+        print("\r" + self.figures(figures))
+
+    def evaluation_ends(self, trainer, figures):
+        print("\rtest: " + self.figures(figures))
+
+
+def batches(x, y=None, *, batch=32, seed=None, epoch=0):
+    """Batches of arrays of nixie, numpy or another library, x [N, ...] and y [N, ...]: pairs in order, or with a seed in an
+    order that depends on seed and epoch alone. The last batch may be smaller. An iterable of pairs is given as it is.
+
+    >>> [labels.tolist() for _, labels in nixie.training.batches([[1.0], [2.0], [3.0]], [0, 1, 2], batch=2)]
+    [[0, 1], [2]]
+    """
+    import numpy
+
+    if y is None:
+        yield from x
+        return
+    x, y = (numpy.asarray(each) for each in (x, y))
+    if len(x) != len(y):
+        raise ValueError(f"batches: {len(x)} samples and {len(y)} targets")
+    order = numpy.arange(len(x)) if seed is None else numpy.random.default_rng([seed, epoch]).permutation(len(x))
+    for first in range(0, len(x), batch):
+        rows = order[first : first + batch]
+        yield x[rows], y[rows]
+
+
+class _Estimator:
+    """What estimators share: parameters by name, as scikit-learn has them, and the loop."""
+
+    def __init__(self, net, *, optimizer={"adam": {}}, schedule=None, epochs=10, batch=32, seed=0, device="cpu", precision="fp32"):
+        self.net, self.optimizer, self.schedule, self.epochs = net, optimizer, schedule, epochs
+        self.batch, self.seed, self.device, self.precision = batch, seed, device, precision
+
+    def get_params(self, deep=True):
+        """The constructor's arguments by name."""
+        names = ("net", "optimizer", "schedule", "epochs", "batch", "seed", "device", "precision")
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **parameters):
+        """Sets arguments of the constructor; returns the estimator."""
+        for name, value in parameters.items():
+            if name not in self.get_params():
+                raise ValueError(f"set_params: {name!r} is no parameter; these are {', '.join(self.get_params())}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "net_")
+
+    def _array(self, x):
+        x = _asarray(x, device=self.device)
+        return x.astype("float32") if str(x.dtype) == "float64" else x
+
+    def _fit(self, x, y, loss, targets):
+        x = x if y is None else self._array(x).numpy()
+        each_epoch = (lambda epoch: batches(x, None if y is None else y, batch=self.batch, seed=self.seed, epoch=epoch))
+        if y is None and iter(x) is x:
+            raise ValueError("fit: an iterator ends after one epoch; give a list of batches, or an object that can be iterated again")
+        first = next(iter(each_epoch(0)), None)
+        if first is None:
+            raise ValueError("fit: there is no sample")
+        if str(self._array(first[0]).dtype) not in ("float16", "float32"):
+            raise ValueError(f"fit: samples are {self._array(first[0]).dtype}, expected floating numbers; use astype")
+        steps = self.epochs * (-(-len(y) // self.batch) if y is not None else sum(1 for _ in x))
+        self.net_ = _models.Net(self.net, tuple(first[0].shape), seed=self.seed)
+        optimizer = _models.Optimizer(self.net_, self.optimizer, schedule=self.schedule, steps=steps)
+
+        @_compile(precision=self.precision)
+        def step(samples, wanted, count):
+            value = _models.loss(loss, self.net_(samples, training=True, step=count), wanted)
+            optimizer.minimize(value)
+            return value
+
+        self._outputs = _compile(lambda samples: self.net_(samples), precision=self.precision)
+        self.history_, done = [], 0
+        for epoch in range(self.epochs):
+            losses = []
+            for samples, wanted in each_epoch(epoch):
+                losses.append(step(self._array(samples), self._array(targets(wanted)), _asarray(done, device=self.device)))
+                done += 1
+            self.history_.append(sum(each.item() for each in losses) / len(losses))
+        return self
+
+    def decision_function(self, x):
+        """The net's outputs for samples, as an array of numpy."""
+        import numpy
+
+        if not hasattr(self, "net_"):
+            raise ValueError(f"{type(self).__name__}: call fit first")
+        return numpy.concatenate([self._outputs(self._array(rows)).numpy() for rows, _ in batches(x, range(len(x)), batch=self.batch)])
+
+
+class Classifier(_Estimator):
+    """A net as an estimator of classes, which may be numbers or words: `net` is a definition of `models.Net` whose last
+    layer has an output for each class. `fit` takes arrays, or an iterable of batches of samples and class numbers.
+
+    >>> import numpy
+    >>> x = numpy.random.default_rng(0).standard_normal((200, 2)).astype("float32")
+    >>> y = numpy.where(x[:, 0] > 0, "right", "left")
+    >>> model = nixie.Classifier([{"linear": {"out": 2}}], schedule={"constant": {"rate": 0.1}})
+    >>> model.fit(x, y).score(x, y) > 0.95, model.predict(x[:2] * 0 + [[9, 0], [-9, 0]]).tolist()
+    (True, ['right', 'left'])
+    """
+
+    _estimator_type = "classifier"
+
+    def fit(self, x, y=None):
+        """Trains from new parameters; returns the estimator."""
+        import numpy
+
+        if y is None:
+            self.classes_ = None
+            return self._fit(x, None, "cross_entropy", lambda wanted: numpy.asarray(wanted, numpy.int32))
+        self.classes_, numbers = numpy.unique(numpy.asarray(y), return_inverse=True)
+        return self._fit(x, numbers.astype(numpy.int32), "cross_entropy", lambda wanted: wanted)
+
+    def predict(self, x):
+        """The class of each sample."""
+        found = self.decision_function(x).argmax(axis=1)
+        return found if self.classes_ is None else self.classes_[found]
+
+    def predict_proba(self, x):
+        """The probability of each class, [N, classes]."""
+        import numpy
+
+        outputs = self.decision_function(x)
+        powers = numpy.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def score(self, x, y):
+        """The part of samples whose class is predicted."""
+        import numpy
+
+        return float((self.predict(x) == numpy.asarray(y)).mean())
+
+
+class Regressor(_Estimator):
+    """A net as an estimator of numbers, by the mean squared error.
+
+    >>> import numpy
+    >>> x = numpy.random.default_rng(0).standard_normal((200, 2)).astype("float32")
+    >>> model = nixie.Regressor([{"linear": {"out": 1}}], schedule={"constant": {"rate": 0.05}}, epochs=40)
+    >>> model.fit(x, 2 * x[:, 0] - 1).score(x, 2 * x[:, 0] - 1) > 0.99
+    True
+    """
+
+    _estimator_type = "regressor"
+
+    def fit(self, x, y=None):
+        """Trains from new parameters; returns the estimator."""
+        import numpy
+
+        return self._fit(x, y, "mean_squared", lambda wanted: numpy.asarray(wanted, numpy.float32).reshape(len(wanted), -1))
+
+    def predict(self, x):
+        """The numbers of each sample: [N], or [N, K] where there are several."""
+        found = self.decision_function(x)
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def score(self, x, y):
+        """The coefficient of determination: 1 is best, the mean of y has 0."""
+        import numpy
+
+        y = numpy.asarray(y)
+        return float(1 - ((y - self.predict(x)) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())

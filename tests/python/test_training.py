@@ -1,0 +1,137 @@
+"""The trainer with callbacks, batches of arrays, estimators, checkpoints and PyTorch's state dicts."""
+
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import nixie
+from nixie.training import Printer, batches
+
+CONFIG = {"model": {"mlp": {"classes": 10}}, "data": {"glyphs": {"train": 96, "test": 32, "batch": 32}}, "epochs": 2, "log_every": 2}
+LAYERS = [{"linear": {"out": 16}}, "relu", {"linear": {"out": 3}}]
+
+
+class Recorder:
+    def __init__(self):
+        self.events = []
+
+    def train_begins(self, trainer):
+        self.events.append("begins")
+
+    def epoch_begins(self, trainer, epoch):
+        self.events.append(("epoch", epoch))
+
+    def step_ends(self, trainer, step):
+        self.events.append(step)
+
+    def evaluation_ends(self, trainer, figures):
+        self.events.append(sorted(figures))
+
+    def train_ends(self, trainer, is_done):
+        self.events.append(is_done)
+
+
+def spiral(seed=0):
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((300, 2)).astype(np.float32)
+    return x, (x[:, 0] > 0).astype(int) + (x[:, 1] > 0)
+
+
+class Training(unittest.TestCase):
+    def test_callbacks(self):
+        recorder, rows = Recorder(), []
+        recorder.interval_ends = lambda trainer, figures: rows.append(figures)
+        trainer = nixie.Trainer(CONFIG, callbacks=[recorder])
+        self.assertTrue(trainer.train())
+        self.assertEqual(recorder.events, ["begins", ("epoch", 0), 1, 2, 3, ["accuracy", "loss", "samples"], ("epoch", 1), 4, 5, 6,
+                                           ["accuracy", "loss", "samples"], True])
+        self.assertEqual([row["step"] for row in rows], [2, 3, 5, 6])  # and at the end of an epoch
+        self.assertEqual(trainer.evaluate()["samples"], 32)
+        self.assertIn("glyphs", trainer.config)
+
+    def test_stop_and_exceptions(self):
+        stopper = Recorder()
+        stopper.step_ends = lambda trainer, step: trainer.stop()
+        trainer = nixie.Trainer(CONFIG, callbacks=[stopper])
+        self.assertFalse(trainer.train())
+        self.assertEqual(trainer.step, 1)
+        breaker = Recorder()
+        breaker.epoch_begins = lambda trainer, epoch: 1 / 0
+        with self.assertRaises(ZeroDivisionError):
+            nixie.Trainer(CONFIG, callbacks=[breaker]).train()
+
+    def test_interrupt(self):
+        breaker = Recorder()
+        breaker.step_ends = lambda trainer, step: step == 2 and os.kill(os.getpid(), signal.SIGINT)
+        trainer = nixie.Trainer(CONFIG, callbacks=[breaker])
+        with self.assertRaises(KeyboardInterrupt):
+            trainer.train()
+        self.assertLess(trainer.step, 6)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run, config = pathlib.Path(folder) / "run", pathlib.Path(folder) / "mine.yaml"
+            config.write_text("model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 96, test: 32, batch: 32}}\nepochs: 5\n")
+            trainer = nixie.Trainer(config, run=run, changes={"epochs": 2, "optimizer.sgd.momentum": 0.5})
+            trainer.train()
+            state = {name: each.numpy().copy() for name, each in trainer.net.state().items()}
+            del trainer  # and its lock
+            again = nixie.Trainer(config, run=run, changes={"epochs": 2, "optimizer.sgd.momentum": 0.5}).resume()
+            self.assertEqual(again.step, 6)
+            net = nixie.models.load_trained(run / "last.h5")
+            self.assertEqual(len(net.class_names), 10)
+            for name, each in net.state().items():
+                self.assertTrue((each.numpy() == state[name]).all(), name)
+        for wrong, text in ({"model": "mpl"}, "mlp"), ({"epoch": 1}, "epochs"):
+            with self.assertRaisesRegex(ValueError, text):
+                nixie.Trainer({**CONFIG, **wrong})
+
+    def test_batches(self):
+        x, y = np.arange(10.0), list(range(10))
+        plain = [labels.tolist() for _, labels in batches(x, y, batch=4)]
+        self.assertEqual(plain, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
+        orders = [[labels.tolist() for _, labels in batches(x, y, batch=10, seed=3, epoch=epoch)] for epoch in (0, 1, 0)]
+        self.assertEqual((orders[0], orders[0] != orders[1]), (orders[2], True))
+        self.assertEqual(sorted(orders[1][0]), y)
+        with self.assertRaisesRegex(ValueError, "10 samples and 3 targets"):
+            next(batches(x, [1, 2, 3]))
+
+    def test_estimators(self):
+        x, y = spiral()
+        model = nixie.Classifier(LAYERS, schedule={"cosine": {"rate": 0.02}}, epochs=20)
+        self.assertGreater(model.fit(x, y * 5).score(*(lambda x, y: (x, y * 5))(*spiral(1))), 0.9)
+        self.assertEqual(model.classes_.tolist(), [0, 5, 10])
+        self.assertLess(model.history_[-1], model.history_[0])
+        np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, rtol=1e-5)
+        again = nixie.Classifier(**model.get_params()).fit(x, y * 5)
+        self.assertEqual(again.history_, model.history_)
+        pairs = [(x[first : first + 50], y[first : first + 50]) for first in range(0, 300, 50)]
+        self.assertGreater(nixie.Classifier(LAYERS, schedule={"constant": {"rate": 0.02}}, epochs=20).fit(pairs).score(x, y), 0.9)
+        for what, text in ((lambda: nixie.Classifier(LAYERS).predict(x), "call fit first"), (lambda: model.set_params(epoch=3), "epochs"),
+                           (lambda: model.fit(iter(pairs)), "iterated again"), (lambda: model.fit(x[:0], y[:0]), "no sample")):
+            with self.assertRaisesRegex(ValueError, text):
+                what()
+
+    def test_safetensors(self):
+        net = nixie.models.Net(LAYERS, (1, 2), seed=1)
+        other = nixie.models.Net(LAYERS, (1, 2), seed=2)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "net.safetensors"
+            net.save(path)
+            other.init_from(path)
+            with self.assertRaisesRegex(ValueError, "holds no optimizer"):
+                net.save(path, nixie.models.Optimizer(net, {"adam": {}}))
+        x = nixie.random.normal(1, (5, 2))
+        self.assertEqual(net(x).tolist(), other(x).tolist())
+
+    def test_printer(self):
+        self.assertEqual(Printer.figures({"step": 3, "loss": 0.12345, "accuracy": float("nan")}), "step 3  loss 0.1235")
+
+
+if __name__ == "__main__":
+    unittest.main()
