@@ -4,7 +4,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "nixie/core/passes/simplify.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "nixie/apps/benchmark/subjects/contractions.h"
+#include "nixie/apps/benchmark/subjects/layer_list.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/tests/apps/benchmark_program.h"
 #include "nixie/tests/apps/expect_ran.h"
@@ -43,6 +44,51 @@ TEST(BenchmarkSweep, DrawsLayersOfEveryKindWithinItsLimits) {
   for (const int count : {rectangular, odd_channels, odd_batches}) EXPECT_GT(count, 50);
   EXPECT_EQ(draw_sweep(5, 1, limits)[4].text(), layers[4].text());
   EXPECT_NE(draw_sweep(5, 2, limits)[4].text(), layers[4].text());
+}
+
+TEST(BenchmarkSweep, ReadsLayersOfAList) {
+  struct Row {
+    const char* line;
+    const char* found;  ///< role kind shape of the result, of each contraction; or a part of the error
+  };
+  const Row rows[] = {
+      {"net 3 output 2x8x9x9 to 16", "output 1x1 [2, 16, 9, 9]"},
+      {"net 3 all 2x8x9x7 to 6, window 3x1, stride 2, pad 1x0, groups 2  # a comment",
+       "output grouped [2, 6, 5, 4]; input_grad grouped [2, 8, 9, 7]; filter_grad grouped [6, 4, 3, 1]"},
+      {"net 1 output 2x8x30 to 8, window 7, pad 3, groups 8", "output depthwise [2, 8, 30]"},
+      {"net 1 filter_grad 1x4x3x5x5 to 4, window 3x1x1, dilation 1", "filter_grad window [4, 4, 3, 1, 1]"},
+      {"net 1 all 12x20 to 24", "output linear [12, 24]; input_grad linear [12, 20]; filter_grad linear [24, 20]"},
+      {"net 2 product 3x12x20 by 3x20x8", "product product [3, 12, 8]"},
+      {"# nothing", "there is no layer in it"},
+      {"net 3 output", ":1: \"net 3 output\" is not SOURCE COUNT ROLE LAYER"},
+      {"net x output 2x8 to 4", "the count \"x\""},
+      {"net 0 output 2x8 to 4", "the count \"0\""},
+      {"net 1 outputs 2x8 to 4", "\"outputs\" is no role"},
+      {"net 1 output 2x8 by 8x4", "products are SIZES by SIZES"},
+      {"net 1 product 2x8 to 4", "products are SIZES by SIZES"},
+      {"net 1 output 2x8x to 4", "\"2x8x\" in \"2x8x to 4\" is not sizes"},
+      {"net 1 output 2x8x9x9 to 16 window 3", "no comma before"},
+      {"net 1 output 2x8x9x9 to 16, windw 3", "is no option of a layer"},
+      {"net 1 output 2x8x9x9 to 16, window 3x3x3", "has 3 numbers for 2"},
+      {"net 1 output 2x8x9x9 to 16, groups 3", "3 groups do not divide"},
+      {"net 1 output 2x8x2x2 to 16, window 3", "the window does not fit"},
+      {"net 1 product 2x8 by 7x4", "matmul"},
+  };
+  const TempFolder folder;
+  for (const Row& row : rows) {
+    const auto file = folder.path() / "list";
+    std::ofstream(file) << row.line << "\n";
+    std::string found;
+    try {
+      for (const ListedLayer& layer : read_layer_list(file))
+        found +=
+            fmt::format("{}{} {} {}", found.empty() ? "" : "; ", layer.role, layer.kind, to_string(layer.node.shape()));
+    } catch (const Error& error) {
+      found = error.what();
+    }
+    EXPECT_THAT(found, HasSubstr(row.found)) << row.line;
+  }
+  EXPECT_GT(read_layer_list(std::filesystem::path(NIXIE_SOURCE_DIR) / "apps/benchmark/nets.layers").size(), 200u);
 }
 
 TEST(BenchmarkSweep, RandomLayersStandBesideThePeer) {

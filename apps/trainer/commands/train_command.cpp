@@ -188,20 +188,6 @@ bool follow(const TrainConfig& config) {
   return is_done;
 }
 
-bool run_or_follow(const Command& given);
-
-}  // namespace
-
-bool run_command(const Command& given) try { return run_or_follow(given); } catch (const Error& error) {
-  const World& world = launched_world();
-  if (world.is_alone()) throw;
-  // What all ranks find, the first one says.
-  if (!world.is_first()) std::this_thread::sleep_for(std::chrono::seconds(2));
-  throw Error(error.fault(), world.text() + ": " + error.what());
-}
-
-namespace {
-
 bool run_or_follow(const Command& given) {
   const World& world = launched_world();
   if (!world.is_first()) return follow(parse_config(world.from_first({}), "the first rank's configuration"));
@@ -230,6 +216,16 @@ bool run_or_follow(const Command& given) {
   else
     with_batch_advice(config, train, try_training);
   return is_done;
+}
+
+}  // namespace
+
+bool run_command(const Command& given) try { return run_or_follow(given); } catch (const Error& error) {
+  const World& world = launched_world();
+  if (world.is_alone()) throw;
+  // What all ranks find, the first one says.
+  if (!world.is_first()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  throw Error(error.fault(), world.text() + ": " + error.what());
 }
 
 void try_training(const TrainConfig& config, const fs::path& folder) {
