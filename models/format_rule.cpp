@@ -103,17 +103,29 @@ const FormatRule* OperandFormats::rule_of(const std::string& layer) const {
 OperandRule OperandFormats::rule(const Pass& pass) const {
   const auto met = std::make_shared<Counts>();
   const Pass now{.training = pass.training, .step = pass.step, .seed = pass.seed};
-  return [*this, met, now](const Tensor& x, OperandRole role, const std::string& layer) {
-    const FormatRule* rule = rule_of(layer);
-    if (!rule || format_of(*rule, role).empty() || !is_floating(x.dtype())) return x;
-    const std::string name = numbered(layer, role, (*met)[{layer, role}]++);
-    const Format format = format_named(format_of(*rule, role));
-    const Rounding rounding = now.training ? rounding_named(rule->rounding) : Rounding::nearest;
-    const Tensor random =
-        rounding == Rounding::stochastic ? uniform(x.shape(), random_stream(now.seed, name), now.step) : Tensor{};
-    if (rule->scale == "history") return quantized_by_history(x, histories_.at(name), now, format, rounding, random);
-    return scaled_quantized(x, format, scaling_of(*rule, x, role), rounding, random);
-  };
+  return
+      [*this, met, now, outer = OperandScope::rule()](const Tensor& given, OperandRole role, const std::string& layer) {
+        const Tensor x = outer ? outer(given, role, layer) : given;
+        const FormatRule* rule = rule_of(layer);
+        if (!rule || format_of(*rule, role).empty() || !is_floating(x.dtype())) return x;
+        const std::string name = numbered(layer, role, (*met)[{layer, role}]++);
+        const Format format = format_named(format_of(*rule, role));
+        const Rounding rounding = now.training ? rounding_named(rule->rounding) : Rounding::nearest;
+        const Tensor random =
+            rounding == Rounding::stochastic ? uniform(x.shape(), random_stream(now.seed, name), now.step) : Tensor{};
+        if (rule->scale == "history")
+          return quantized_by_history(x, histories_.at(name), now, format, rounding, random);
+        return scaled_quantized(x, format, scaling_of(*rule, x, role), rounding, random);
+      };
+}
+
+Tensor OperandFormats::saturated(const Tensor& x, OperandRole role, const std::string& layer, int number) const {
+  const FormatRule* rule = rule_of(layer);
+  if (!rule || format_of(*rule, role).empty()) return {};
+  const Format format = format_named(format_of(*rule, role));
+  if (rule->scale != "history") return saturates(x, format, scaling_of(*rule, x, role));
+  const Tensor before = max(Tensor(histories_.at(numbered(layer, role, number))));
+  return abs(cast(x, Dtype::f32)) > scale_for(before, format) * format.largest;
 }
 
 }  // namespace nixie

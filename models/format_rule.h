@@ -55,8 +55,11 @@ class OperandFormats {
   /// a product.
   OperandFormats(const std::vector<FormatRule>& rules, const Forward& net, const Shape& input, Parameters& parameters);
 
-  /// What the rules make of the operands of one run of the net.
+  /// What the rules make of the operands of one run of the net, behind the rule in force, which sees them unrounded.
   OperandRule rule(const Pass& pass) const;
+  /// True where an operand, the `number`th of this role in its layer, is beyond what its format holds with the scale of
+  /// this step; empty where it has no format. Call it before the operand is rounded.
+  Tensor saturated(const Tensor& x, OperandRole role, const std::string& layer, int number) const;
 
  private:
   const FormatRule* rule_of(const std::string& layer) const;

@@ -40,8 +40,8 @@ Model Model::with_mirror_average() const {
 Model Model::with_formats(const std::vector<FormatRule>& rules) const {
   Model result = *this;
   if (rules.empty()) return result;
-  const OperandFormats formats(rules, forward_, input_, result.parameters_);
-  result.forward_ = [forward = forward_, formats](const Tensor& x, const Pass& pass) {
+  result.formats_.emplace(rules, forward_, input_, result.parameters_);
+  result.forward_ = [forward = forward_, formats = *result.formats_](const Tensor& x, const Pass& pass) {
     const OperandScope scope(formats.rule(pass));
     return forward(x, pass);
   };

@@ -1,6 +1,8 @@
 // Model: a net built for an input shape, with its parameters; and AnyModel, a configuration's net.
 #pragma once
 
+#include <optional>
+
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/layers/sequential.h"
 #include "nixie/models/format_rule.h"
@@ -57,6 +59,8 @@ class Model {
   /// The same net and parameters, whose products take their operands in these formats, in training and evaluation.
   /// Throws for an unknown format and for a rule that no layer with a product follows.
   Model with_formats(const std::vector<FormatRule>& rules) const;
+  /// Those formats; none without with_formats.
+  const std::optional<OperandFormats>& formats() const { return formats_; }
 
   Tensor operator()(const Tensor& x, const Pass& pass) const;
   const Parameters& parameters() const { return parameters_; }
@@ -70,6 +74,7 @@ class Model {
   Parameters parameters_;
   Shape input_;
   Forward forward_;
+  std::optional<OperandFormats> formats_;
 };
 
 }  // namespace nixie

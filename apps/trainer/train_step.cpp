@@ -38,13 +38,14 @@ double noise_scale(const StepSums& sums, std::int64_t batch, std::int64_t accumu
 }
 
 TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
-                     const Optimizer& optimizer, const Averages* averages, const World& world)
+                     const Optimizer& optimizer, const Averages* averages, Statistics* statistics, const World& world)
     : config_(config),
       data_(data),
       objective_(config, data.target()),
       model_(model),
       optimizer_(optimizer),
       averages_(averages),
+      statistics_(statistics),
       world_(world),
       mixing_(config.mixing, config.seed, world),
       step_(scalar("step", Dtype::i32)),
@@ -65,14 +66,18 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       buffers_(config.accumulate > 1 ? buffers_of(model) : std::vector<std::pair<Variable, Variable>>{}),
       backend_(backend),
       add_(
-          backend, [this](const Inputs& in) { return add_body(in); }, config.policy()),
-      update_(
-          backend, [this](const Inputs& in) { return update_body(in); }, config.policy()) {}
+          backend, [this](const Inputs& in) { return add_body(in); }, config.policy()) {}
+
+Step& TrainStep::update_after(std::int64_t step) {
+  const Measured what = statistics_ ? measured_after(config_.statistics, step) : Measured::nothing;
+  const auto body = [this, what](const Inputs& in) { return update_body(in, what); };
+  return updates_.try_emplace(what, backend_, body, config_.policy()).first->second;
+}
 
 void TrainStep::operator()(const std::function<const Batch&()>& next, std::int64_t step) {
   const std::int64_t first = step * config_.accumulate;
   for (std::int64_t part = 0; part + 1 < config_.accumulate; ++part) add_(inputs_of(next(), first + part));
-  update_(inputs_of(next(), first + config_.accumulate - 1));
+  update_after(step)(inputs_of(next(), first + config_.accumulate - 1));
 }
 
 void TrainStep::forget_parts() {
@@ -99,17 +104,17 @@ std::map<std::string, Tensor> TrainStep::inputs_of(const Batch& batch, std::int6
 
 void TrainStep::trace() {
   if (config_.accumulate > 1) add_.graph(placeholders());
-  update_.graph(placeholders());
+  graph();
 }
 
 void TrainStep::compile() {
   if (config_.accumulate > 1) add_.plan(placeholders());
-  update_.plan(placeholders());
+  plan();
 }
 
 void TrainStep::store_variables() {
   if (config_.accumulate > 1) add_.store_variables(placeholders());
-  update_.store_variables(placeholders());
+  update_after(0).store_variables(placeholders());
 }
 
 std::map<std::string, Tensor> TrainStep::placeholders() const {
@@ -238,7 +243,10 @@ void TrainStep::complete(Result& result) {
   step_norms_.set(step_norms_ + squared_norm(result.slopes));
 }
 
-Outputs TrainStep::update_body(const Inputs& in) {
+Outputs TrainStep::update_body(const Inputs& in, Measured what) {
+  const bool measures = what != Measured::nothing;
+  const OperandScope scope(measures ? statistics_->operands(what) : OperandScope::rule());
+  const std::vector<Tensor> before(optimizer_.parameters().begin(), optimizer_.parameters().end());
   const Tensor now = step_;
   Result result = run(in);
   if (parts() > 1) complete(result);
@@ -259,6 +267,10 @@ Outputs TrainStep::update_body(const Inputs& in) {
     count(now, loss, accuracy);
   }
   if (config_.accumulate > 1) begin_parts();  // even where what was set above is rolled back
+  if (measures) {                             // the same
+    for (std::size_t i = 0; i < before.size(); ++i) statistics_->observe_update(optimizer_.parameters()[i], before[i]);
+    statistics_->record(now);
+  }
   return {};
 }
 
@@ -285,6 +297,7 @@ void TrainStep::clear_sums() {
   step_norms_.set(0.0);
   loss_sum_.set(0.0);
   accuracy_sum_.set(0.0);
+  if (statistics_) statistics_->clear();
 }
 
 void TrainStep::set(const RunState& state) {
@@ -294,6 +307,7 @@ void TrainStep::set(const RunState& state) {
   skipped_.set(static_cast<std::int32_t>(state.skipped));
   non_finite_.set(0);
   rate_factor_.set(state.rate_factor());
+  if (statistics_) statistics_->clear();
 }
 
 }  // namespace nixie

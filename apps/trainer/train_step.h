@@ -9,6 +9,7 @@
 #include "nixie/core/state/graph.h"
 #include "nixie/core/step.h"
 #include "nixie/data/loader.h"
+#include "nixie/models/statistics.h"
 
 namespace nixie {
 
@@ -30,10 +31,11 @@ double noise_scale(const StepSums& sums, std::int64_t batch, std::int64_t accumu
 /// (batch norm, dropout). References are kept.
 class TrainStep {
  public:
-  /// `averages` may be null. The ranks of `world` share each batch equally; losses, gradients and running statistics
-  /// are the means over all of its samples, so that all that follows from them is the same on each rank.
+  /// `averages` and `statistics` may be null. The ranks of `world` share each batch equally; losses, gradients and
+  /// running statistics are the means over all of its samples, so that all that follows from them is the same on each
+  /// rank.
   TrainStep(Backend& backend, const TrainConfig& config, const Dataset& data, const Model& model,
-            const Optimizer& optimizer, const Averages* averages, const World& world = {});
+            const Optimizer& optimizer, const Averages* averages, Statistics* statistics, const World& world = {});
 
   /// Runs with the batches that `next` gives; `step` are done before.
   void operator()(const std::function<const Batch&()>& next, std::int64_t step);
@@ -56,8 +58,8 @@ class TrainStep {
   /// Takes memory for everything that outlives a step.
   void store_variables();
   /// The part that updates, simplified; and how the backend would run it. Nothing is run.
-  const Graph& graph() { return update_.graph(placeholders()); }
-  const Plan& plan() { return update_.plan(placeholders()); }
+  const Graph& graph() { return update_after(0).graph(placeholders()); }
+  const Plan& plan() { return update_after(0).plan(placeholders()); }
 
  private:
   struct Result {
@@ -79,7 +81,10 @@ class TrainStep {
   /// The squared norm of the gradients of its batch by itself.
   static Tensor norm_of_batch(const Result& result);
   Outputs add_body(const Inputs& in);
-  Outputs update_body(const Inputs& in);
+  Outputs update_body(const Inputs& in, Measured what);
+  /// The part that updates and measures what is due after `step` others. Each kind has a plan of its own, so that a
+  /// step that measures nothing costs nothing.
+  Step& update_after(std::int64_t step);
   /// The next batch is the first of a step.
   void begin_parts();
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
@@ -96,6 +101,7 @@ class TrainStep {
   const Model& model_;
   const Optimizer& optimizer_;
   const Averages* averages_;
+  Statistics* statistics_;
   World world_;
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
@@ -105,7 +111,8 @@ class TrainStep {
   std::vector<Variable> part_slopes_;                   // the same, in the optimizer's order of parameters
   std::vector<std::pair<Variable, Variable>> buffers_;  // running statistics, and what they were before the step
   Backend& backend_;
-  Step add_, update_;
+  Step add_;
+  std::map<Measured, Step> updates_;
 };
 
 }  // namespace nixie

@@ -93,6 +93,13 @@ std::optional<Averages> averages_of(const TrainConfig& config, const Model& mode
   return Averages(model, averaged_model(config, input), config.ema);
 }
 
+std::optional<Statistics> statistics_of(const TrainConfig& config, const Model& model) {
+  return at_key(config.places, "statistics", [&]() -> std::optional<Statistics> {
+    Statistics statistics(config.statistics, config.policy(), model.formats());
+    return config.statistics.every > 0 ? std::optional(std::move(statistics)) : std::nullopt;
+  });
+}
+
 TrainerOptions with_backend(TrainerOptions options, const TrainConfig& config) {
   if (!options.backend) options.backend = make_backend(config.backend, config.threads, options.world);
   return options;
@@ -132,8 +139,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
         });
       }()),
       averages_(averages_of(config, model_, input_shape(*data_.train, share()))),
+      statistics_(statistics_of(config_, model_)),
       train_step_(*options_.backend, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr,
-                  options.world),
+                  statistics_ ? &*statistics_ : nullptr, options.world),
       progress_(options.out) {
   check_texts(config_, *data_.train);
   if (data_.test)
@@ -340,6 +348,7 @@ void Trainer::log_interval() {
                        .rate = interval.rate},
                       progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
+  log_statistics();
   tell(&Callback::interval_ends, interval);
   count_row(state_);
   train_step_.clear_sums();

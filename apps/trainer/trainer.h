@@ -94,6 +94,10 @@ class Trainer {
   const TrainConfig& config() const { return config_; }
   const Model& model() const { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
+  /// Of the steps since the last row of training; none where the configuration asks for none.
+  std::vector<TensorStatistics> statistics() const {
+    return statistics_ ? statistics_->results() : std::vector<TensorStatistics>{};
+  }
   /// From a callback: the run ends after this step as if it was asked to stop.
   void stop() {
     if (session_) session_->is_stopped = true;
@@ -123,6 +127,7 @@ class Trainer {
   struct Detail {
     std::string layer_times;
     std::unique_ptr<GradientProbe> gradients;
+    std::vector<TensorStatistics> statistics;  // of the last row
   };
 
   void initialize();
@@ -205,6 +210,10 @@ class Trainer {
   /// The same; throws Fault::non_finite where it did not write.
   void check_saved(void (Saver::*ask)() = &Saver::wait);
   Objective objective() const { return Objective(config_, data_.train->target()); }
+  /// Writes a row of statistics, and says where a value first was not finite.
+  void log_statistics();
+  /// `; the first infinity or NaN that statistics saw is in ROLE of LAYER at step N`; "" where there is none.
+  std::string overflow_text() const;
   void measure_for_report();
   void write_report();
   const Folder* folder() const { return lock_ ? &lock_->folder() : nullptr; }
@@ -221,6 +230,7 @@ class Trainer {
   Model model_;
   Optimizer optimizer_;
   std::optional<Averages> averages_;
+  std::optional<Statistics> statistics_;  // none where none are asked for
   TrainStep train_step_;
   std::optional<Evaluator> evaluator_;  // none where nothing is held out
   Progress progress_;

@@ -136,8 +136,8 @@ void Trainer::open_record() {
   if (!record_ && may_lack_kept(state_) && config_.keep > 0) check_can_keep(lock_->folder(), step(), config_.keep);
   Replacements changes = origin_.changes_of_checkpoints(lock_->folder());
   if (!origin_.owes_config()) changes.write(place("config.yaml"), config_text(config_));
-  record_.emplace(lock_->folder(), metric_names(config_.metrics), state_,
-                  std::move(changes));  // may refuse the configuration's metrics
+  record_.emplace(lock_->folder(), metric_names(config_.metrics), state_, std::move(changes),
+                  config_.statistics.every > 0);  // may refuse the configuration's metrics
   if (!origin_.last && origin_.file && std::filesystem::exists(place("last.h5").status()))
     origin_.last = Origin::Last{.is_scheduled = false, .is_own = false};
   progress_.log().open(place("log.txt"));
@@ -171,6 +171,7 @@ void Trainer::write_report() {
                           .step = step(),
                           .total_steps = total_steps(),
                           .layer_times = detail_.layer_times,
+                          .statistics = detail_.statistics,
                           .gradients = detail_.gradients ? (*detail_.gradients)(24) : std::vector<Histogram>{},
                           .is_done = step() == total_steps() || is_out_of_patience(config_, state_)}));
 }

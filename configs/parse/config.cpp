@@ -164,6 +164,9 @@ std::vector<std::string> TrainConfig::places_of(const std::string& key) {
   for_each_field<MixingOptions>([&](const auto& field) {
     if (key == field.key) places.push_back("mixing");
   });
+  for_each_field<StatisticsOptions>([&](const auto& field) {
+    if (key == field.key) places.push_back("statistics");
+  });
   return places;
 }
 

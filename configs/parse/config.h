@@ -15,6 +15,7 @@
 #include "nixie/configs/parse/values.h"
 #include "nixie/core/graph/precision_policy.h"
 #include "nixie/data/loader.h"
+#include "nixie/models/statistics_options.h"
 
 namespace nixie {
 
@@ -33,6 +34,7 @@ struct TrainConfig {
   AnyDataset data = {};
   MixingOptions mixing = {};
   std::vector<FormatRule> formats = {};
+  StatisticsOptions statistics = {};
   LoaderOptions loader = {};
   std::vector<AnyMetric> metrics = {};
   double ema = 0;
@@ -95,6 +97,9 @@ struct TrainConfig {
               "ieee, fp32, tf32, fp16, bf16, fp16_pure or bf16_pure: how values are stored and multiplied"),
         field("formats", &C::formats,
               "number formats of the operands of products, by layer; the first rule that holds a layer counts "
+              "(docs/numerics.md)"),
+        field("statistics", &C::statistics,
+              "magnitudes, zeros and overflows of weights, activations, gradients and updates, layer by layer "
               "(docs/numerics.md)"),
         field("loss_scale", &C::loss_scale, "loss scale of fp16 and fp16_pure; 0 = dynamic", {0}),
         field("non_finite", &C::non_finite,

@@ -41,6 +41,8 @@ std::string_view to_string(OperandRole role) {
 OperandScope::OperandScope(OperandRule rule) : rule_(std::move(rule)), outer_(std::exchange(innermost, this)) {}
 OperandScope::~OperandScope() { innermost = outer_; }
 
+OperandRule OperandScope::rule() { return innermost ? innermost->rule_ : OperandRule(); }
+
 Tensor OperandScope::operand(const Tensor& x) {
   if (!innermost || !innermost->rule_) return x;
   return innermost->rule_(x, is_weight(x) ? OperandRole::weights : OperandRole::activations, Scope::path());

@@ -35,6 +35,8 @@ class OperandScope {
   OperandScope(const OperandScope&) = delete;
   OperandScope& operator=(const OperandScope&) = delete;
 
+  /// The rule in force; empty without one. A rule that changes operands may hand them on to one that measures them.
+  static OperandRule rule();
   /// The operand by the rule in force; x itself without one.
   static Tensor operand(const Tensor& x);
   /// A product's result, whose gradient follows the rule in force.

@@ -78,8 +78,9 @@ class Fuser {
     if (u.kind == FusionNode::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
     if (u.domain == domain) return Role::full;
     const bool random = std::holds_alternative<Random>(u.value.node().op);
-    const bool kept =
-        u.kind == FusionNode::Kind::map && !random && !reduced.empty() && u.domain == without(domain, reduced);
+    // A copy brings a reduced value to its place in a concat.
+    const bool follows = u.kind == FusionNode::Kind::map || u.kind == FusionNode::Kind::copy;
+    const bool kept = follows && !random && !reduced.empty() && u.domain == without(domain, reduced);
     return kept ? Role::kept : Role::none;
   }
 

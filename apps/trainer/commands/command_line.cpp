@@ -150,12 +150,12 @@ Run add_study(CLI::App& app, StudyRequest& request) {
   app.add_option("--steps", command.steps, "training steps that are measured")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
-  app.add_option("--formats", command.formats, "up to eight formats (docs/numerics.md)")
+  app.add_option("--formats", command.statistics.shadow, "up to eight formats (docs/numerics.md)")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--scale", command.scaling.scale, "which numbers share a scale: none, tensor, channel or block")
+  app.add_option("--scale", command.statistics.scale, "which numbers share a scale: none, tensor, channel or block")
       ->capture_default_str();
-  app.add_option("--block", command.scaling.block, "numbers of a block")->capture_default_str();
+  app.add_option("--block", command.statistics.block, "numbers of a block")->capture_default_str();
   app.add_option("--threshold", command.threshold, "largest error of a format that is chosen, in squares over squares")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

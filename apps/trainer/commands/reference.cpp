@@ -188,8 +188,8 @@ const ListPart kListParts[] = {
 
 std::string reference_text() {
   return kTitle + fmt::format("\n## The whole file\n{}", table<TrainConfig>()) +
-         sections<Types<ParameterGroup, FormatRule, MixingOptions, LoaderOptions, Augment, Warmup, WeightedLoss>>(
-             "Parts") +
+         sections<Types<ParameterGroup, FormatRule, StatisticsOptions, MixingOptions, LoaderOptions, Augment, Warmup,
+                        WeightedLoss>>("Parts") +
          sections<AllDatasets>("Data") + sections<AllModels>("Models") + sections<AllLayers>("Layers") +
          sections<AllLosses>("Losses") + sections<AllMetrics>("Metrics") + sections<AllOptimizers>("Optimizers") +
          sections<AllSchedules>("Schedules");

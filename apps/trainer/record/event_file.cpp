@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <chrono>
 
@@ -48,6 +49,27 @@ Protobuf event_at(std::int64_t step) {
   return event;
 }
 
+std::string packed(const std::vector<double>& numbers) {
+  std::string bytes;
+  for (const double number : numbers) bytes += little_endian(std::bit_cast<std::uint64_t>(number), 8);
+  return bytes;
+}
+
+/// HistogramProto, whose least and largest numbers are the limits of the buckets that are not empty.
+Protobuf histogram(const Buckets& buckets) {
+  constexpr int kLeast = 1, kLargest = 2, kCount = 3, kLimits = 6, kCounts = 7;
+  double count = 0, least = 0, largest = 0;
+  for (std::size_t i = 0; i < buckets.counts.size(); ++i) {
+    if (buckets.counts[i] == 0) continue;
+    if (count == 0) least = i > 0 ? buckets.limits[i - 1] : buckets.limits[i];
+    largest = buckets.limits[i];
+    count += buckets.counts[i];
+  }
+  Protobuf message;
+  message.real64(kLeast, least).real64(kLargest, largest).real64(kCount, count);
+  return message.text(kLimits, packed(buckets.limits)).text(kCounts, packed(buckets.counts));
+}
+
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
 /// The seconds in the name of the folder's newest file, -1 where there is none.
@@ -87,11 +109,13 @@ EventFile::EventFile(Replacements& changes, const Folder& folder, std::int64_t s
   changes.write(place_, begin_of(step));
 }
 
-void EventFile::append(std::int64_t step, const std::vector<Scalar>& scalars) {
-  constexpr int kSummary = 5, kValue = 1, kTag = 1, kSimpleValue = 2;
+void EventFile::append(std::int64_t step, const std::vector<Scalar>& scalars, const std::vector<Buckets>& histograms) {
+  constexpr int kSummary = 5, kValue = 1, kTag = 1, kSimpleValue = 2, kHistogram = 5;
   Protobuf summary;
   for (const auto& [tag, value] : scalars)
     summary.message(kValue, Protobuf().text(kTag, tag).real(kSimpleValue, static_cast<float>(value)));
+  for (const Buckets& buckets : histograms)
+    summary.message(kValue, Protobuf().text(kTag, buckets.tag).message(kHistogram, histogram(buckets)));
   file_->append(record(event_at(step).message(kSummary, summary)));
 }
 

@@ -1,4 +1,4 @@
-// EventFile: scalars in TensorBoard's format: records framed by checksums, each an Event in protobuf.
+// EventFile: scalars and histograms in TensorBoard's format: records framed by checksums, each an Event in protobuf.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,12 @@ struct Scalar {
   double value;
 };
 
+/// Counts of the numbers up to each limit, above the one before.
+struct Buckets {
+  std::string tag;
+  std::vector<double> limits = {}, counts = {};
+};
+
 /// A file of its own for each process of a run; TensorBoard reads a folder's files in the order of their names. One of
 /// a resumed run tells TensorBoard to forget what earlier files say about later steps.
 class EventFile {
@@ -30,7 +36,7 @@ class EventFile {
   EventFile(Replacements& changes, const Folder& folder, std::int64_t step);
   void open() { file_.emplace(place_); }
   /// The system has them when this returns. Throws Fault::storage.
-  void append(std::int64_t step, const std::vector<Scalar>& scalars);
+  void append(std::int64_t step, const std::vector<Scalar>& scalars, const std::vector<Buckets>& histograms = {});
   void sync() { file_->sync(); }
 
  private:

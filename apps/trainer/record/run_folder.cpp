@@ -34,8 +34,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The files that a run writes, beside checkpoints that it keeps and files of events.
-constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",    kScheduledCheckpoint,
-                                     "metrics.jsonl", "timing.csv",  "log.txt", "report.html"};
+constexpr const char* kRunFiles[] = {"config.yaml",   "metrics.csv", "last.h5", "best.h5",     kScheduledCheckpoint,
+                                     "metrics.jsonl", "timing.csv",  "log.txt", "report.html", "statistics.jsonl"};
 
 /// The largest number among the folder's entries; 0 where there is none.
 int largest_number(const fs::path& folder) {

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "nixie/apps/trainer/record/statistics_lines.h"
+
 namespace nixie {
 namespace {
 
@@ -69,7 +71,7 @@ std::int64_t count_untimed(const CsvTable& metrics, const CsvTable& timing) {
 }  // namespace
 
 RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metrics, const RunState& state,
-                     Replacements changes)
+                     Replacements changes, bool has_statistics)
     : columns_(columns_with(metrics)),
       metrics_(changes, {folder, "metrics.csv"}, fmt::format("{}", fmt::join(columns_, ",")), state.step,
                state.metrics_bytes < 0 ? std::numeric_limits<std::int64_t>::max() : state.metrics_bytes),
@@ -84,9 +86,12 @@ RunRecord::RunRecord(const Folder& folder, const std::vector<std::string>& metri
   }
   const FilePlace lines(folder, "metrics.jsonl");
   changes.write(lines, lines_of(metrics_before));  // rows may have been cut off
+  const FilePlace statistics(folder, kStatisticsFile);
+  if (has_statistics) changes.write(statistics, statistics_up_to(statistics, state.step));
   changes.make();
   metrics_.open(), timing_.open(), events_.open();
   lines_.emplace(lines);
+  if (has_statistics) statistics_.emplace(statistics);
   agrees_ = began_with(state);
   const std::string table = FilePlace(folder, "metrics.csv").path().string(),
                     times = FilePlace(folder, "timing.csv").path().string();
@@ -137,6 +142,12 @@ void RunRecord::append(const char* split, const Figures& figures, std::vector<Sc
   events_.append(step, scalars);
 }
 
+void RunRecord::statistics(std::int64_t step, const std::vector<TensorStatistics>& rows,
+                           const std::vector<std::string>& shadow) {
+  statistics_->append(statistics_lines(step, rows, shadow));
+  events_.append(step, statistics_scalars(rows, shadow), exponent_histograms(rows));
+}
+
 void RunRecord::count(RunState& state) const {
   state.metrics_bytes = metrics_.bytes();
   state.metrics_checksum = checksum_text(metrics_.checksum());
@@ -152,6 +163,7 @@ void RunRecord::sync() {
   metrics_.sync();
   timing_.sync();
   lines_->sync();
+  if (statistics_) statistics_->sync();
   events_.sync();
 }
 

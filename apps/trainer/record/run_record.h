@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/record/event_file.h"
 #include "nixie/apps/trainer/record/run_state.h"
+#include "nixie/models/statistics.h"
 
 namespace nixie {
 
@@ -30,11 +31,14 @@ class RunRecord {
   /// are the names of further columns. The folder's other `changes` are made first. Throws a usage Error where a table
   /// has other columns, Fault::storage; where a file or the disk refuses, nothing is changed.
   RunRecord(const Folder& folder, const std::vector<std::string>& metrics, const RunState& state,
-            Replacements changes = {});
+            Replacements changes = {}, bool has_statistics = false);
 
   /// `seconds` are of this process.
   void training(const Figures& figures, double seconds, double images_per_second);
   void evaluation(const Figures& figures);
+  /// The statistics of the steps up to `step` since the last such row, into statistics.jsonl and TensorBoard's file;
+  /// `shadow` names the formats. Call it where the record was made with has_statistics.
+  void statistics(std::int64_t step, const std::vector<TensorStatistics>& rows, const std::vector<std::string>& shadow);
   /// Makes every row durable. Throws Fault::storage.
   void sync();
   /// Notes in the state what metrics.csv holds: its size and its checksum.
@@ -50,7 +54,7 @@ class RunRecord {
 
   std::vector<std::string> columns_;  // of metrics.csv
   CsvFile metrics_, timing_;
-  std::optional<AppendFile> lines_;
+  std::optional<AppendFile> lines_, statistics_;
   EventFile events_;
   std::vector<std::string> notes_;
   bool agrees_ = true;         // with the state, at the start

@@ -17,6 +17,7 @@
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/apps/trainer/report/run_curves.h"
+#include "nixie/apps/trainer/report/statistics_table.h"
 #include "nixie/apps/trainer/report/worst_samples.h"
 
 namespace nixie {
@@ -219,7 +220,9 @@ std::string report_html(const ReportFacts& facts) {
       section("Worst samples", worst_samples_html(facts.test, facts.evaluation, facts.config.target == "input")) +
       section("First layer", filters(facts)) + section("Net", net_graph(facts.config.model, batch_shape(facts)), true) +
       section("Layers", layers(facts)) + section("Time by layer", preformatted(facts.layer_times)) +
-      section("Weights", weights(facts)) + section("Gradients of one batch", histograms(facts.gradients)) +
+      section("Weights", weights(facts)) +
+      section("Statistics", statistics_html(facts.statistics, facts.config.statistics.shadow)) +
+      section("Gradients of one batch", histograms(facts.gradients)) +
       section("Machine, model and data", preformatted(facts.summary)) +
       section("Configuration", preformatted(config_text(facts.config)));
   return html_page(facts.run.path().lexically_normal().string(), body,

@@ -6,6 +6,7 @@
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/report/histogram.h"
 #include "nixie/configs/parse/config.h"
+#include "nixie/models/statistics.h"
 
 namespace nixie {
 
@@ -17,9 +18,10 @@ struct ReportFacts {
   const Evaluation& evaluation;  ///< the last one, over `test`; of no samples where there are no evaluations
   std::string summary = {};      ///< lines about machine, model and data
   std::int64_t step = 0, total_steps = 0;
-  std::string layer_times = {};           ///< a table of the time of each layer; empty: not asked for
-  std::vector<Histogram> gradients = {};  ///< of one batch; none: not asked for
-  bool is_done = false;                   ///< false: the page loads itself again every half minute
+  std::string layer_times = {};                   ///< a table of the time of each layer; empty: not asked for
+  std::vector<TensorStatistics> statistics = {};  ///< of the last row of training; none: not asked for
+  std::vector<Histogram> gradients = {};          ///< of one batch; none: not asked for
+  bool is_done = false;                           ///< false: the page loads itself again every half minute
 };
 
 std::string report_html(const ReportFacts& facts);

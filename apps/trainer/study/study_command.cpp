@@ -1,20 +1,17 @@
 // The run is an ordinary one without evaluations, whose products are measured.
 #include "nixie/apps/trainer/study/study_command.h"
 
-#include <cmath>
-
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
-#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/page.h"
+#include "nixie/apps/trainer/report/statistics_table.h"
+#include "nixie/apps/trainer/study/narrowest_formats.h"
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {
 namespace {
-
-constexpr std::size_t kMostFormats = 8;
 
 /// Ends the run before an evaluation, whose operands would be measured, too.
 class Steps final : public Callback {
@@ -28,9 +25,10 @@ class Steps final : public Callback {
   std::int64_t steps_;
 };
 
-TrainConfig studied(TrainConfig config, std::int64_t steps) {
+TrainConfig studied(TrainConfig config, const StudyCommand& command) {
   config.formats = {};
-  config.steps = steps + 1;
+  config.statistics = command.statistics;
+  config.log_every = config.steps = command.steps + 1;
   config.epochs = 0;
   config.evaluate_every = 1'000'000'000;
   config.save_every = 0;
@@ -39,51 +37,41 @@ TrainConfig studied(TrainConfig config, std::int64_t steps) {
   return config;
 }
 
-std::string error_text(double error) { return error == 0 ? "0" : fmt::format("{:.1e}", error); }
-
-void print_table(const FormatStudy& study, const std::vector<OperandErrors>& rows) {
+void print_table(const std::vector<std::string>& formats, const std::vector<TensorStatistics>& rows) {
   std::size_t width = 5;
-  for (const OperandErrors& row : rows) width = std::max(width, row.layer.size());
+  for (const TensorStatistics& row : rows) width = std::max(width, row.layer.size());
   std::string head =
       fmt::format("{:{}} {:11} {:>8} {:>8} {:>6}", "layer", width, "operand", "largest", "mean", "zeros");
-  for (const Format& format : study.formats()) head += fmt::format(" {:>8}", format.name);
+  for (const std::string& format : formats) head += fmt::format(" {:>8}", format);
   tell("{}\n", head);
-  for (const OperandErrors& row : rows) {
-    std::string line = fmt::format("{:{}} {:11} {:>8.2g} {:>8.2g} {:>6.3f}", row.layer, width, to_string(row.role),
-                                   row.largest, row.magnitude, row.zeros);
+  for (const TensorStatistics& row : rows) {
+    std::string line = fmt::format("{:{}} {:11} {:>8.2g} {:>8.2g} {:>6.3f}", row.layer, width, row.role, row.largest,
+                                   row.mean, static_cast<double>(row.zeros) / static_cast<double>(row.elements));
     for (const FormatError& each : row.formats) line += fmt::format(" {:>8}", error_text(each.error));
-    tell("{}{}\n", line, row.not_finite > 0 ? "  has infinities or NaN" : "");
+    tell("{}{}\n", line, row.infinite + row.nan > 0 ? "  has infinities or NaN" : "");
   }
 }
 
-/// A cell's share of red: from 1e-8, the error of halves, to 1, where nothing is left.
-double share_of(double error) { return std::clamp(1 + std::log10(std::max(error, 1e-8)) / 8, 0.0, 1.0); }
-
-std::string heat_map(const FormatStudy& study, const std::vector<OperandErrors>& rows) {
+std::string heat_map(const std::vector<std::string>& formats, const std::vector<TensorStatistics>& rows) {
   std::string html = "<table class=\"confusion\">\n<tr><th>layer</th><th>operand</th>";
-  for (const Format& format : study.formats()) html += fmt::format("<th>{}</th>", html_text(format.name));
+  for (const std::string& format : formats) html += fmt::format("<th>{}</th>", html_text(format));
   html += "</tr>\n";
-  for (const OperandErrors& row : rows) {
-    html += fmt::format("<tr><th>{}</th><th>{}</th>", html_text(row.layer), to_string(row.role));
-    for (const FormatError& each : row.formats)
-      html += fmt::format(
-          "<td class=\"wrong\" style=\"--share:{:.2f}\" title=\"{:.2g} of the elements saturated, "
-          "{:.2g} lost to 0\">{}</td>",
-          0.8 * share_of(each.error), each.saturated, each.lost, error_text(each.error));
+  for (const TensorStatistics& row : rows) {
+    html += fmt::format("<tr><th>{}</th><th>{}</th>", html_text(row.layer), row.role);
+    for (const FormatError& each : row.formats) html += error_cell(each);
     html += "</tr>\n";
   }
   return html + "</table>\n";
 }
 
-std::string page(const TrainConfig& chosen, const StudyCommand& command, const FormatStudy& study,
-                 const std::vector<OperandErrors>& rows) {
+std::string page(const TrainConfig& chosen, const StudyCommand& command, const std::vector<TensorStatistics>& rows) {
   const std::string body = fmt::format(
       "<p>What each format would have made of the operands of each layer's products: the sum "
       "of squared errors over the sum of squares, mean of {} steps, one scale per {}. A cell's title says how much "
       "saturated and how much was lost to 0.</p>\n<div class=\"wide\">{}</div>\n<h2>Formats with errors up to "
       "{}</h2>\n<pre>formats: {}</pre>\n",
-      command.steps, command.scaling.scale == "none" ? "number (none)" : command.scaling.scale, heat_map(study, rows),
-      error_text(command.threshold), html_text(field_text(chosen.formats)));
+      command.steps, command.statistics.scale == "none" ? "number (none)" : command.statistics.scale,
+      heat_map(command.statistics.shadow, rows), error_text(command.threshold), html_text(field_text(chosen.formats)));
   return html_page("Number formats", body);
 }
 
@@ -92,26 +80,23 @@ std::string page(const TrainConfig& chosen, const StudyCommand& command, const F
 void run_study(const TrainConfig& config, const StudyCommand& command) {
   check_output(command.out);
   check_output(command.html);
-  check(!command.formats.empty() && command.formats.size() <= kMostFormats, "--formats names ", command.formats.size(),
-        " formats, expected 1 to ", kMostFormats);
+  check(!command.statistics.shadow.empty(), "--formats names no format, expected 1 to ", Statistics::kMostFormats);
   std::vector<Format> formats;
-  for (const std::string& name : command.formats) formats.push_back(format_named(name));
-  check_fields(command.scaling);
-  FormatStudy study(formats, command.scaling);
-  std::vector<OperandErrors> rows;
+  for (const std::string& name : command.statistics.shadow) formats.push_back(format_named(name));
+  const TrainConfig run = studied(config, command);
+  std::vector<TensorStatistics> rows;
   {
-    const OperandScope scope(study.rule());
-    const TrainConfig run = studied(config, command.steps);
     Trainer trainer(run, {.callbacks = {std::make_shared<Steps>(command.steps)}});
     within_batch(run, [&] { trainer.train(); });
-    rows = study.results();  // while the backend exists that holds them
+    rows = trainer.statistics();  // while the backend exists that holds them
   }
-  print_table(study, rows);
+  std::erase_if(rows, [](const TensorStatistics& row) { return row.role == "updates"; });
+  print_table(command.statistics.shadow, rows);
   TrainConfig chosen = config;
-  chosen.formats = narrowest_formats(study, rows, command.threshold);
+  chosen.formats = narrowest_formats(formats, rows, command.threshold);
   for (FormatRule& rule : chosen.formats) {
-    rule.scale = command.scaling.scale;
-    rule.block = command.scaling.block;
+    rule.scale = command.statistics.scale;
+    rule.block = command.statistics.block;
   }
   tell("formats: {}\n", field_text(chosen.formats));
   if (!command.out.empty()) {
@@ -119,7 +104,7 @@ void run_study(const TrainConfig& config, const StudyCommand& command) {
     tell("{0}: the configuration with these formats; trainer --config {0}\n", command.out);
   }
   if (!command.html.empty()) {
-    write_text(command.html, page(chosen, command, study, rows));
+    write_text(command.html, page(chosen, command, rows));
     tell("{}: the heat map\n", command.html);
   }
 }

@@ -3,15 +3,14 @@
 
 #include <filesystem>
 
-#include "nixie/apps/trainer/study/format_study.h"
 #include "nixie/configs/parse/config.h"
 
 namespace nixie {
 
 struct StudyCommand {
   std::string subject = "formats";
-  std::vector<std::string> formats = {"bf16", "f16", "e4m3", "e5m2", "int8", "e3m2", "e2m3", "e2m1"};
-  FormatRule scaling = {};
+  StatisticsOptions statistics = {.every = 1,
+                                  .shadow = {"bf16", "f16", "e4m3", "e5m2", "int8", "e3m2", "e2m3", "e2m1"}};
   std::int64_t steps = 50;
   double threshold = 1e-3;
   std::filesystem::path out = {};   ///< the configuration with the formats that were chosen; empty: not written
