@@ -13,9 +13,8 @@
 namespace nixie {
 namespace {
 
-enum Count : std::size_t { kZeros, kSaturated, kInfinite, kNan, kCounts };
-enum Sum : std::size_t { kMean, kOwnSums };
-enum FormatSum : std::size_t { kError, kFormatSaturated, kLost, kFormatSums };
+enum Count : std::int64_t { kZeros, kSaturated, kInfinite, kNan, kCounts };
+enum Mean : std::int64_t { kMean, kEnergy, kZeroShare };  // the last two with shadow formats
 
 Dtype operand_dtype(PrecisionPolicy precision) {
   using enum PrecisionPolicy;
@@ -104,6 +103,29 @@ Tensor rows_of(const std::vector<std::vector<Tensor>>& parts) {
   return all.size() == 1 ? all[0] : concat(all, 0);
 }
 
+/// A Variable's numbers by row and column; counts are exact up to 2^53.
+class Table {
+ public:
+  explicit Table(const Variable& variable)
+      : values_(variable.array().to_vector<double>()), columns_(static_cast<std::size_t>(variable.shape()[1])) {}
+  double operator()(std::size_t row, std::size_t column) const { return values_[row * columns_ + column]; }
+
+ private:
+  std::vector<double> values_;
+  std::size_t columns_;
+};
+
+/// Adds what is between each power of two and the next. Nothing where the row has no histogram.
+void add_exponents(const Table& from_below, std::size_t row, std::vector<std::int64_t>& counts) {
+  constexpr std::size_t kCount = TensorStatistics::kExponents;
+  if (from_below(row, 0) == 0) return;
+  counts.resize(kCount);
+  for (std::size_t e = 0; e < kCount; ++e)
+    counts[e] += static_cast<std::int64_t>(from_below(row, e) - (e + 1 < kCount ? from_below(row, e + 1) : 0));
+}
+
+Tensor column(const Tensor& rows, std::int64_t at) { return slice(rows, {Index::all(), Index::range(at, at + 1)}); }
+
 }  // namespace
 
 const TensorStatistics* first_overflow(const std::vector<TensorStatistics>& rows) {
@@ -169,22 +191,47 @@ void Statistics::measure(const Tensor& x, Dtype stored, const std::string& layer
   now.counts = {count_of(vanishes(x, limits.zero)), count_of(at_largest), count_of(reaches(x, limits.infinite)),
                 count_of(has_no_value(x))};
   now.largest = cast(cast(max(height(x, limits.infinite), all, true), stored), Dtype::f32);
-  now.sums = {mean(share_of_mean(cast(x, Dtype::f32), limits.infinite), all, true)};
-  if (!formats_.empty()) {
-    const Tensor value = cast(x, Dtype::f32), energy = total(square(value)), not_zero = share_of(value != 0);
-    for (const Format& format : formats_) {
-      const Scaling scaling = scaling_of(scaling_, value, axes);
-      const Tensor rounded = scaled_quantized(value, format, scaling);
-      now.sums.push_back(ratio(total(square(value - rounded)), energy));
-      now.sums.push_back(share_of(saturates(value, format, scaling)));
-      now.sums.push_back(ratio(share_of(rounded == 0 && value != 0), not_zero));
-    }
-  }
+  now.means = {mean(share_of_mean(cast(x, Dtype::f32), limits.infinite), all, true)};
+  if (!formats_.empty()) measure_formats(x, axes, now);
   if (what_ == Measured::histograms) now.exponents = counts_from_below(x);
   observed_.push_back(std::move(now));
 }
 
-std::size_t Statistics::sums_of_each() const { return kOwnSums + kFormatSums * formats_.size(); }
+void Statistics::measure_formats(const Tensor& x, OperandRole axes, Observation& now) const {
+  const Scaling scaling = scaling_of(scaling_, x, axes);
+  const Tensor value = cast(x, Dtype::f32);
+  now.means.push_back(total(square(value)));
+  now.means.push_back(share_of(vanishes(value, 0.0)));
+  for (const Format& format : formats_) {
+    const Tensor rounded = scaled_quantized(value, format, scaling);
+    now.errors.push_back(total(square(value - rounded)));
+    if (!fits()) now.beyond.push_back(share_of(saturates(value, format, scaling)));
+    // Another reduction of the rounded values could take another kernel, for which they would be stored.
+    const bool has_limit = format.subnormals && scaling.group != ScaleGroup::block;
+    const Tensor scale = scaling.group == ScaleGroup::none ? Tensor(1.0F)
+                         : has_limit                       ? scale_of(value, format, scaling)
+                                                           : Tensor{};
+    now.vanished.push_back(share_of(has_limit ? vanishes(value, scale * (format.quantum() / 2)) : rounded == 0));
+  }
+}
+
+void Statistics::record_formats(const std::vector<Observation>& now, const Tensor& infinite) {
+  std::vector<std::vector<Tensor>> means, errors, beyond, vanished;
+  std::vector<float> one_of_all;
+  for (const Observation& each : now) {
+    means.push_back(each.means);
+    errors.push_back(each.errors);
+    beyond.push_back(each.beyond);
+    vanished.push_back(each.vanished);
+    one_of_all.push_back(1 / static_cast<float>(each.elements));
+  }
+  const Tensor energy = column(rows_of(means), kEnergy), zeros = column(rows_of(means), kZeroShare);
+  const Tensor share =
+      fits() ? cast(infinite, Dtype::f32) * Array::from(one_of_all, {std::ssize(now), 1}) : rows_of(beyond);
+  totals_->errors.set(totals_->errors + ratio(rows_of(errors), energy));
+  totals_->beyond.set(totals_->beyond + share);
+  totals_->lost.set(totals_->lost + ratio(maximum(rows_of(vanished) - zeros, 0), 1 - zeros));
+}
 
 void Statistics::make_totals(const std::vector<Observation>& now) {
   for (const Observation& each : now) keys_.push_back({each.layer, each.role, each.place});
@@ -195,9 +242,12 @@ void Statistics::make_totals(const std::vector<Observation>& now) {
   totals_ = Totals{.counts = zeros("counts", Dtype::i64, kCounts),
                    .elements = zeros("elements", Dtype::i64, 2),
                    .largest = zeros("largest", Dtype::f32, 1),
-                   .sums = zeros("sums", Dtype::f32, sums_of_each()),
+                   .mean = zeros("mean", Dtype::f32, 1),
                    .first = zeros("first", Dtype::i32, 1),
-                   .exponents = zeros("exponents", Dtype::i64, TensorStatistics::kExponents)};
+                   .exponents = zeros("exponents", Dtype::i64, TensorStatistics::kExponents),
+                   .errors = zeros("errors", Dtype::f32, formats_.size()),
+                   .beyond = zeros("beyond", Dtype::f32, formats_.size()),
+                   .lost = zeros("lost", Dtype::f32, formats_.size())};
 }
 
 void Statistics::record(const Tensor& step) {
@@ -211,21 +261,21 @@ void Statistics::record(const Tensor& step) {
         " or others; measure the same tensors in each, or take another Statistics");
   if (now.empty()) return;
   std::vector<std::int64_t> elements;
-  std::vector<std::vector<Tensor>> counts, largest, sums, exponents;
+  std::vector<std::vector<Tensor>> counts, largest, means, exponents;
   for (const Observation& each : now) {
     elements.insert(elements.end(), {each.elements, 1});
     counts.push_back(each.counts);
     largest.push_back({each.largest});
-    sums.push_back(each.sums);
+    means.push_back(each.means);
     exponents.push_back({each.exponents});
   }
   const Tensor count = rows_of(counts);
-  const auto column = [&](std::int64_t c) { return slice(count, {Index::all(), Index::range(c, c + 1)}); };
-  const Tensor overflows = column(kInfinite) + column(kNan) > 0;
+  const Tensor overflows = column(count, kInfinite) + column(count, kNan) > 0;
   totals_->counts.set(totals_->counts + count);
   totals_->elements.set(totals_->elements + Array::from(elements, totals_->elements.shape()));
   totals_->largest.set(maximum(totals_->largest, rows_of(largest)));
-  totals_->sums.set(totals_->sums + rows_of(sums));
+  totals_->mean.set(totals_->mean + column(rows_of(means), kMean));
+  if (!formats_.empty()) record_formats(now, column(count, kInfinite));
   totals_->first.set(where(totals_->first == 0 && overflows, step + 1, totals_->first));
   if (what_ == Measured::histograms) totals_->exponents.set(totals_->exponents + cast(rows_of(exponents), Dtype::i64));
 }
@@ -233,47 +283,40 @@ void Statistics::record(const Tensor& step) {
 std::vector<TensorStatistics> Statistics::results() const {
   std::vector<TensorStatistics> rows;
   if (!totals_ || keys_.empty()) return rows;
-  const auto counts = totals_->counts.array().to_vector<std::int64_t>(),
-             elements = totals_->elements.array().to_vector<std::int64_t>(),
-             exponents = totals_->exponents.array().to_vector<std::int64_t>();
-  const auto largest = totals_->largest.array().to_vector<float>(), sums = totals_->sums.array().to_vector<float>();
-  const auto first = totals_->first.array().to_vector<std::int32_t>();
+  const Table counts(totals_->counts), elements(totals_->elements), largest(totals_->largest), means(totals_->mean),
+      first(totals_->first), exponents(totals_->exponents), errors(totals_->errors), beyond(totals_->beyond),
+      lost(totals_->lost);
   std::vector<std::size_t> order(keys_.size());  // as a step computes
   for (std::size_t i = 0; i < keys_.size(); ++i) order[keys_[i].place] = i;
-  std::vector<double> times;
+  std::vector<double> times;  // that a row was measured
   for (const std::size_t i : order) {
-    if (elements[2 * i + 1] == 0) continue;
+    const double own_elements = elements(i, 0), own_times = elements(i, 1);
+    if (own_times == 0) continue;
     const Key& key = keys_[i];
-    auto row =
-        std::ranges::find_if(rows, [&](const auto& each) { return each.layer == key.layer && each.role == key.role; });
-    if (row == rows.end()) {
-      row = rows.insert(rows.end(),
-                        {.layer = key.layer, .role = key.role, .formats = std::vector<FormatError>(formats_.size())});
+    const auto found =
+        std::ranges::find_if(rows, [&](const auto& row) { return row.layer == key.layer && row.role == key.role; });
+    const auto at = static_cast<std::size_t>(found - rows.begin());
+    if (found == rows.end()) {
+      rows.push_back({.layer = key.layer, .role = key.role, .formats = std::vector<FormatError>(formats_.size())});
       times.push_back(0);
     }
-    times[static_cast<std::size_t>(row - rows.begin())] += static_cast<double>(elements[2 * i + 1]);
-    const std::int64_t* count = counts.data() + kCounts * i;
-    row->elements += elements[2 * i];
-    row->zeros += count[kZeros];
-    row->saturated += count[kSaturated];
-    row->infinite += count[kInfinite];
-    row->nan += count[kNan];
-    row->largest = std::max<double>(row->largest, largest[i]);
-    if (first[i] > 0 && (row->first_overflow == 0 || first[i] < row->first_overflow)) row->first_overflow = first[i];
-    // A mean of each observation, all with the number of elements that its first step had.
-    const float* sum = sums.data() + sums_of_each() * i;
-    row->mean += static_cast<double>(sum[kMean]) * static_cast<double>(elements[2 * i]) /
-                 static_cast<double>(elements[2 * i + 1]);
+    TensorStatistics& row = rows[at];
+    times[at] += own_times;
+    row.elements += static_cast<std::int64_t>(own_elements);
+    row.zeros += static_cast<std::int64_t>(counts(i, kZeros));
+    row.saturated += static_cast<std::int64_t>(counts(i, kSaturated));
+    row.infinite += static_cast<std::int64_t>(counts(i, kInfinite));
+    row.nan += static_cast<std::int64_t>(counts(i, kNan));
+    row.largest = std::max(row.largest, largest(i, 0));
+    row.mean += means(i, 0) / own_times * own_elements;
+    if (const auto step = static_cast<std::int64_t>(first(i, 0)); step > 0)
+      row.first_overflow = row.first_overflow == 0 ? step : std::min(row.first_overflow, step);
     for (std::size_t f = 0; f < formats_.size(); ++f) {
-      const float* of = sum + kOwnSums + kFormatSums * f;
-      row->formats[f].error += of[kError], row->formats[f].saturated += of[kFormatSaturated],
-          row->formats[f].lost += of[kLost];
+      row.formats[f].error += errors(i, f);
+      row.formats[f].saturated += beyond(i, f);
+      row.formats[f].lost += lost(i, f);
     }
-    const std::int64_t* reaching = exponents.data() + TensorStatistics::kExponents * i;
-    if (reaching[0] == 0) continue;
-    row->exponents.resize(TensorStatistics::kExponents);
-    for (std::size_t e = 0; e < row->exponents.size(); ++e)
-      row->exponents[e] += reaching[e] - (e + 1 < row->exponents.size() ? reaching[e + 1] : 0);
+    add_exponents(exponents, i, row.exponents);
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     rows[r].mean /= static_cast<double>(rows[r].elements);
@@ -284,8 +327,8 @@ std::vector<TensorStatistics> Statistics::results() const {
 
 void Statistics::clear() {
   if (!totals_) return;
-  for (const Variable& total :
-       {totals_->counts, totals_->elements, totals_->largest, totals_->sums, totals_->first, totals_->exponents})
+  const auto& [counts, elements, largest, mean, first, exponents, errors, beyond, lost] = *totals_;
+  for (const Variable& total : {counts, elements, largest, mean, first, exponents, errors, beyond, lost})
     total.set(Array(total.dtype(), total.shape()));
 }
 

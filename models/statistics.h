@@ -95,20 +95,25 @@ class Statistics {
   /// What a trace measures of it. Reduced values keep all axes, so that the kernel that reduces makes them.
   struct Observation : Key {
     std::int64_t elements = 0;
-    std::vector<Tensor> counts = {}, sums = {};
+    std::vector<Tensor> counts = {}, means = {};
+    std::vector<Tensor> errors = {}, beyond = {}, vanished = {};  // of each format: sums of squares, and shares
     Tensor largest = {}, exponents = {};
   };
   /// Over the steps; a row for each observation.
   struct Totals {
-    Variable counts, elements, largest, sums, first, exponents;
+    Variable counts, elements, largest, mean, first, exponents;
+    Variable errors, beyond, lost;  // a column for each format
   };
 
   /// `stored`: the type of x where it is stored; `axes`: whose channels the shadow formats' scales take; `saturated`:
   /// flags, or nothing for the stored type's.
   void measure(const Tensor& x, Dtype stored, const std::string& layer, const std::string& role, OperandRole axes,
                const Tensor& saturated = {});
+  void measure_formats(const Tensor& x, OperandRole axes, Observation& now) const;
+  /// Whether no format can saturate but for infinities: its scale is that of the largest number.
+  bool fits() const { return options_.scale == "tensor" || options_.scale == "channel"; }
+  void record_formats(const std::vector<Observation>& now, const Tensor& infinite);
   void make_totals(const std::vector<Observation>& now);
-  std::size_t sums_of_each() const;
 
   StatisticsOptions options_;
   std::vector<Format> formats_;

@@ -147,12 +147,15 @@ class Simplifier {
     return unique(op, std::move(inputs), shape, dtype);
   }
 
-  // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 and casts that change nothing are x.
+  // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, casts that change nothing and a scope's hooks are x.
   static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
     auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
     const bool converts = op.traits.result == ResultType::cast || op.traits.result == ResultType::retyped;
     const bool rounds = op.traits.result == ResultType::cast && !is_rounded(inputs[0]);
     if (converts && !rounds && same(inputs[0])) return inputs[0];
+    // An op of one graph alone that gives its input had a gradient to say, which is in the graph by now.
+    const bool is_identity = op.formula.arity == 1 && op.formula.body.size() == 1;
+    if (is_identity && !op.traits.is_listed && same(inputs[0])) return inputs[0];
     if (inputs.size() != 2) return {};
     const bool add = is_primitive(op, Primitive::add), mul = is_primitive(op, Primitive::mul);
     const double right = add || is_primitive(op, Primitive::sub)   ? 0

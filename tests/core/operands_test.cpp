@@ -74,6 +74,22 @@ TEST(Operands, RoundedForwardAndBackward) {
             values_of(evaluate(sum(matmul(q(x), q(w), {.trans_b = true}) * slope), cpu())));
 }
 
+// A rule that gives operands back as they are, as one that measures them does, is in no plan.
+TEST(Operands, ARuleThatChangesNothingAddsNoComputation) {
+  const Variable w("w", numbers({4, 3, 3, 3}, 1)), b("b", numbers({4, 1, 1}, 2));
+  const auto plan_with = [&](const OperandRule& rule) {
+    const OperandScope scope(rule);
+    Step step(cpu(), [&](const Inputs& in) {
+      const Tensor loss = sum(relu(conv(in["x"], w) + b));
+      for (const Gradient& each : gradients(loss, std::vector<Variable>{w, b}))
+        each.parameter.set(each.parameter - each.value);
+      return Outputs{{"loss", loss}};
+    });
+    return to_string(step.plan({{"x", Tensor(numbers({2, 3, 8, 8}, 3))}}));
+  };
+  EXPECT_EQ(plan_with([](const Tensor& x, OperandRole, const std::string&) { return x; }), plan_with({}));
+}
+
 TEST(Operands, TheInnermostScopeCountsAndAnEmptyRuleIsNone) {
   Seen outer, inner;
   const Tensor x = numbers({2, 2}, 1);

@@ -4,11 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 
 #include "nixie/backends/cpu/backend.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
+#include "nixie/layers/activation.h"
+#include "nixie/layers/conv.h"
+#include "nixie/layers/linear.h"
+#include "nixie/layers/loss.h"
+#include "nixie/layers/norm.h"
+#include "nixie/layers/shape_layers.h"
+#include "nixie/models/registry.h"
 #include "nixie/models/statistics.h"
+#include "nixie/optimizers/optimizer.h"
 #include "nixie/tests/backends/cuda/device.h"
+#include "nixie/tests/cuda_plans_backend.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -54,6 +67,97 @@ TEST(CudaStatistics, CountsAndMaximaAreThoseOfTheCpu) {
         EXPECT_EQ(a.exponents, b.exponents) << name;
         EXPECT_TRUE(a.nan > 0 || shape.size() < 1000) << name;
       }
+}
+
+// A training step in halves; null measures nothing.
+Outputs body_of(const Model& model, const Optimizer& optimizer, const Tensor& images, const Tensor& labels,
+                const Tensor& now, Statistics* statistics) {
+  const OperandScope scope(statistics ? statistics->operands(Measured::figures) : OperandRule());
+  const std::vector<Variable> parameters = model.parameters().trainable();
+  const std::vector<Tensor> before(parameters.begin(), parameters.end());
+  const Tensor loss = CrossEntropy{}(model(images, Pass{.step = now}), labels);
+  optimizer.update(gradients(optimizer.scaled(loss), parameters));
+  if (statistics) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) statistics->observe_update(parameters[i], before[i]);
+    statistics->record(now);
+  }
+  return {{"loss", loss}};
+}
+
+Plan step_of(const AnyModel& net, const Shape& input, Backend& backend, Statistics* statistics) {
+  const Model model(net, input, 0);
+  const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .loss_scale = {.scale = 1024}});
+  Step step(
+      backend,
+      [&](const Inputs& in) { return body_of(model, optimizer, in["images"], in["labels"], in["step"], statistics); },
+      PrecisionPolicy::fp16);
+  const auto given = [](const char* name, const Shape& shape, Dtype dtype) {
+    return Tensor::make(Input{.name = name}, {}, shape, dtype);
+  };
+  return make_plan(step.graph({{"images", given("images", input, Dtype::f32)},
+                               {"labels", given("labels", {input[0]}, Dtype::i32)},
+                               {"step", given("step", {}, Dtype::i32)}}),
+                   backend);
+}
+
+// The sums that a convolution leaves for a normalisation.
+std::ptrdiff_t parts_of(const Plan& plan) {
+  return std::ranges::count_if(plan.slots, [](const Slot& slot) { return slot.name.starts_with("parts of "); });
+}
+
+// Measuring what a normalisation makes splits its kernel.
+TEST(CudaStatistics, SumsOfNormalisationsStayInConvolutions) {
+  CudaPlansBackend backend("sm_90a");
+  Statistics statistics({}, PrecisionPolicy::fp16);
+  const Shape input{32, 3, 224, 224};
+  const std::ptrdiff_t parts = parts_of(step_of(Resnet<18>{}, input, backend, nullptr));
+  EXPECT_GT(parts, 20);
+  EXPECT_GE(parts_of(step_of(Resnet<18>{}, input, backend, &statistics)), parts);
+}
+
+TEST(CudaStatistics, TheProgramsOfAStepCompile) {
+  CudaPlansBackend backend("sm_90a");
+  Statistics statistics({.shadow = {"e4m3"}}, PrecisionPolicy::fp16);
+  const Sequential net{Conv2d{.out = 64, .kernel = {3}, .pad = {1}},
+                       BatchNorm{},
+                       Relu{},
+                       Conv2d{.out = 64, .kernel = {3}, .pad = {1}},
+                       Relu{},
+                       Flatten{},
+                       Linear{.out = 16}};
+  const Plan plan = step_of(net, {32, 64, 28, 28}, backend, &statistics);
+  CudaPrograms programs;
+  for (const Group& group : plan.groups) {
+    const std::string label = label_of(plan, group);
+    if (label.find("vanishes") == std::string::npos && label.find("copy") == std::string::npos) continue;
+    const cuda::KernelCode code = cuda::generate(plan, group, backend.chip());
+    programs.add(code, form_of(code), label);
+  }
+  EXPECT_GT(programs.size(), 10U);
+  programs.one_of_each_form().expect_compile("sm_90a");
+}
+
+TEST(CudaStatistics, ChangeNoStep) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  const Shape input{16, 3, 64, 64};
+  std::vector<std::vector<float>> results;
+  for (const bool measures : {false, true}) {
+    const Model model(Resnet<18>{}, input, 0, Dtype::f32);
+    const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .loss_scale = {.scale = 1024}});
+    Statistics statistics({}, PrecisionPolicy::fp16);
+    Step step(
+        *cuda,
+        [&](const Inputs& in) {
+          return body_of(model, optimizer, in["images"], in["labels"], 0, measures ? &statistics : nullptr);
+        },
+        PrecisionPolicy::fp16);
+    const Tensor images = evaluate(uniform(input, 3), *cuda);
+    const Array labels = Array::from(std::vector<std::int32_t>(16, 7), {16});
+    std::vector<float>& losses = results.emplace_back();
+    for (int i = 0; i < 4; ++i) losses.push_back(step({{"images", images}, {"labels", labels}})["loss"].item());
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(results[0][i], results[1][i], 2e-3 * std::abs(results[0][i])) << i;
 }
 
 }  // namespace

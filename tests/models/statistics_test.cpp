@@ -135,6 +135,31 @@ TEST(Statistics, ShadowFormatsOfEachOperandOverTheSteps) {
   EXPECT_EQ(rows[2].mean, 1);
 }
 
+TEST(Statistics, LostIsWhatRoundsToZero) {
+  const std::vector<std::string> formats = {"e4m3", "e5m2", "int8", "e2m1", "bf16", "e4m3fnuz", "binary8p3sf", "f16"};
+  std::vector<float> values;
+  for (int e = -40; e < 12; ++e)
+    for (const float mantissa : {1.0F, 1.25F, -1.5F}) values.push_back(std::ldexp(mantissa, e));
+  values.insert(values.end(), 4, 0.0F);
+  const Tensor x = Array::from(values, {4, 40});
+  for (const char* scale : {"none", "tensor", "channel", "block"}) {
+    Statistics statistics({.shadow = formats, .scale = scale, .block = 8});
+    Step step(test_backend(), [&](const Inputs& in) {
+      statistics.operands(Measured::figures);
+      statistics.observe(in["x"], "x", "activations");
+      statistics.record(0);
+      return Outputs{};
+    });
+    step({{"x", x}});
+    for (std::size_t f = 0; f < formats.size(); ++f) {
+      const Scaling scaling = {.group = scale_group_named(scale), .axis = 1, .block = 8};
+      const Tensor lost = scaled_quantized(x, format_named(formats[f]), scaling) == 0 && x != 0;
+      const double expected = evaluate(sum(lost), test_backend()).item() / 156;
+      EXPECT_NEAR(statistics.results()[0].formats[f].lost, expected, 1e-6) << formats[f] << " " << scale;
+    }
+  }
+}
+
 // Products see rounded operands; the numbers before show what the format could not hold.
 TEST(Statistics, SaturationIsThatOfADeclaredFormat) {
   const struct {

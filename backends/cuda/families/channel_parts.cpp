@@ -184,8 +184,7 @@ double memory_clocks(const Plan& plan, const Kernel& kernel, const Chip& chip) {
   return clocks_of_bytes(bytes, chip);
 }
 
-// Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
-// reads the values anyway.
+// Whether a full stage after this one reads what is stored.
 bool read_after(const Kernel& kernel, int stage, const Access& stored) {
   for (std::size_t s = at(stage) + 1; s < kernel.stages.size(); ++s)
     for (const Instruction& in : kernel.stages[s].body)
@@ -207,10 +206,12 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
     return {};
   const std::vector<std::size_t> makers = grouping.writers_of(stored->slot);
   const int first = first_reducing(whole);
-  if (makers.size() != 1 || makers[0] >= other || first < 0 || !read_after(kernel, first, *stored)) return {};
+  if (makers.size() != 1 || makers[0] >= other || first < 0) return {};
   const std::vector<std::size_t> moved =
       Reader(grouping, kernel, makers[0], other).movable(kernel.stages[at(first)], *stored);
-  if (moved.empty()) return {};
+  // One sum alone, as of a bias gradient, may find a filter gradient that reads the values anyway; a normalisation's
+  // are several, also where what they normalise is made by another kernel.
+  if (moved.empty() || (moved.size() == 1 && !read_after(kernel, first, *stored))) return {};
   const auto [split, own] = apart(kernel, first, moved);
   const Stage& stage = split.stages[at(own)];
   const AccumulatorCode accumulators = accumulator_code(stage);
