@@ -140,10 +140,18 @@ class Torch(unittest.TestCase):
                         self.close(torch.compile(ours, backend="nixie")(x), theirs(x), make.__name__, 5e-3)
 
     def test_whole_net_is_two_plans(self):
-        model = torch.compile(net(), backend="nixie")
-        with self.assertLogs("nixie.torch", "INFO") as logs:
-            model(torch.randn(2, 3, 32, 32)).sum().backward()
-        self.assertEqual([line.split(":", 2)[2] for line in logs.output], ["1 plans; in torch: nothing"] * 2)
+        for form in (torch.contiguous_format, torch.channels_last):
+            model = torch.compile(net().to(memory_format=form), backend="nixie")
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                model(torch.randn(2, 3, 32, 32).to(memory_format=form)).sum().backward()
+            self.assertEqual([line.split(":", 2)[2] for line in logs.output], ["1 plans; in torch: nothing"] * 2)
+
+    def test_half(self):
+        torch._dynamo.reset()
+        ours, x = net().to(memory_format=torch.channels_last), torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)
+        theirs = copy.deepcopy(ours)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.close(torch.compile(ours, backend="nixie")(x), theirs(x), "bfloat16", 0.1)
 
     def test_dynamic_shapes(self):
         model, calls = net().eval(), []

@@ -162,6 +162,37 @@ def full(shape, value, device=None, **options):
     return nx.full(tuple(shape), value, device=str(device or "cpu").split(":")[0])
 
 
+def _is_row_major(sizes, strides):
+    expected = 1
+    for size, stride in reversed(list(zip(sizes, strides))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _strides_reshape(node):
+    """Whether as_strided is a reshape: both forms are dense and in order."""
+    x, (sizes, strides) = node.args[0].meta["val"], node.args[-2:] if isinstance(node.args[-1], (list, tuple)) else node.args[-3:-1]
+    start = 0 if isinstance(node.args[-1], (list, tuple)) else node.args[-1]
+    return start in (None, 0) and _is_row_major(x.shape, x.stride()) and _is_row_major(sizes, strides) and math.prod(sizes) == x.numel()
+
+
+@op("as_strided.default", when=_strides_reshape)
+def as_strided(x, sizes, strides, start=0):
+    return nx.reshape(x, tuple(sizes))
+
+
+@op("as_strided_scatter.default", when=_strides_reshape)
+def as_strided_scatter(x, values, sizes, strides, start=0):
+    return nx.reshape(values, x.shape)
+
+
+@op("copy.default")
+def copy(x, values):
+    return nx.broadcast_to(values, x.shape)
+
+
 # ---- sums ----
 def _axes(x, axes):
     if axes is None or (not isinstance(axes, int) and len(axes) == 0):

@@ -12,7 +12,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from . import _aten
 from ._transforms import compile as _compile
 from ._types import NAMES
-from .torch import _arrays, _log, _logical, _stored, _tensors
+from .torch import _arrays, _is_channels_last, _log, _logical, _stored, _tensors
 
 aten = torch.ops.aten
 
@@ -94,7 +94,10 @@ class _Plan(torch.nn.Module):
 
     def __init__(self, graph):
         super().__init__()
-        self.graph, self.is_tuple = graph, False
+        found = graph.output_node().args[0]
+        self.graph, self.is_tuple = graph, isinstance(found, (tuple, list))
+        # torch's layout of each result: what stays in torch may ask for strides
+        self.last = tuple(isinstance(node, torch.fx.Node) and _is_channels_last(node.meta["val"]) for node in (found if self.is_tuple else [found]))
         self.run = _compile(self.interpret)
 
     def interpret(self, arrays, last):
@@ -104,8 +107,7 @@ class _Plan(torch.nn.Module):
                 values[node] = next(given)
             elif node.op == "output":
                 found = torch.fx.map_arg(node.args[0], values.get)
-                self.is_tuple = isinstance(found, (tuple, list))
-                return _stored(found if self.is_tuple else [found], last)
+                return _stored(found if self.is_tuple else [found], self.last)
             else:
                 args, options = torch.fx.map_arg((node.args, node.kwargs), values.get)
                 values[node] = self.of_its_type(node, _aten.OPS[_name(node)](*args, **options))
@@ -120,7 +122,7 @@ class _Plan(torch.nn.Module):
 
     def forward(self, *tensors):
         arrays, last = _arrays(tensors)
-        found = _tensors(self.run(arrays, last), last)
+        found = _tensors(self.run(arrays, last), self.last)
         return tuple(found) if self.is_tuple else found[0]
 
 

@@ -38,16 +38,19 @@ def _logical(arrays, last):
 
 
 def _stored(results, last):
-    """Results as they are stored: images are channels-last if an input was."""
-    return [_permute(x, (0, 2, 3, 1)) if any(last) and hasattr(x, "ndim") and x.ndim == 4 else x for x in results]
+    """Results as they are stored."""
+    return [_permute(x, (0, 2, 3, 1)) if is_last else x for x, is_last in zip(results, last)]
 
 
 def _tensors(results, last):
-    tensors = []
-    for x in results:
-        x = torch.from_dlpack(x) if hasattr(x, "__dlpack__") else x
-        tensors.append(x.permute(0, 3, 1, 2) if any(last) and isinstance(x, torch.Tensor) and x.dim() == 4 else x)
-    return tensors
+    """Tensors that share the results' memory."""
+    tensors = [torch.from_dlpack(x) if hasattr(x, "__dlpack__") else x for x in results]
+    return [x.permute(0, 3, 1, 2) if is_last else x for x, is_last in zip(tensors, last)]
+
+
+def _like_inputs(results, last):
+    """Which results of a function are channels-last: images, if an input is."""
+    return tuple(any(last) and x.ndim == 4 for x in results)
 
 
 # ---- functions with gradients ----
@@ -57,26 +60,30 @@ class _Call(torch.autograd.Function):
         ctx.plans, ctx.options = plans, options
         ctx.save_for_backward(*tensors)
         arrays, last = _arrays(tensors)
-        return _tensors(plans.forward(arrays, last, options), last)[0]
+        found = plans.forward(arrays, last, options)
+        return _tensors(found, _like_inputs(found, last))[0]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, g):
         arrays, last = _arrays((g, *ctx.saved_tensors))
         wanted = tuple(ctx.needs_input_grad[2:])
-        found = iter(_tensors(ctx.plans.backward(arrays, last, ctx.options, wanted), last))
+        found = ctx.plans.backward(arrays, last, ctx.options, wanted)
+        found = iter(_tensors(found, _like_inputs(found, last)))
         return (None, None, *(next(found) if each else None for each in wanted))
 
 
 class _Plans:
     def __init__(self, function, precision):
         def forward(arrays, last, options):
-            return _stored([function(*_logical(arrays, last), **options)], last)
+            found = [function(*_logical(arrays, last), **options)]
+            return _stored(found, _like_inputs(found, last))
 
         def backward(arrays, last, options, wanted):
             g, *arrays = _logical(arrays, last)
             found = _aten.gradients_of(lambda *given: function(*given, **options), g, *arrays, wanted=wanted)
-            return _stored([each for each in found if each is not None], last)
+            found = [each for each in found if each is not None]
+            return _stored(found, _like_inputs(found, last))
 
         self.forward, self.backward = _compile(forward, precision=precision), _compile(backward, precision=precision)
 
