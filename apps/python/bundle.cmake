@@ -1,0 +1,20 @@
+# Makes an installed Python module self-contained: cmake -DMODULE=FILE -DPATCHELF=PROGRAM -P bundle.cmake copies the
+# shared libraries that it needs into lib/ beside it. They get names of their own, since the loader takes a library that
+# is there already, such as the OpenSSL of Python's own ssl, for every other one of its name.
+cmake_policy(VERSION 3.25)
+get_filename_component(folder ${MODULE} DIRECTORY)
+set(of_system "^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s)\\.so.*)$")
+file(GET_RUNTIME_DEPENDENCIES MODULES ${MODULE} RESOLVED_DEPENDENCIES_VAR libraries PRE_EXCLUDE_REGEXES ${of_system})
+file(MAKE_DIRECTORY ${folder}/lib)
+foreach(library ${libraries})
+  get_filename_component(name ${library} NAME)
+  file(REAL_PATH ${library} file)
+  file(COPY_FILE ${file} ${folder}/lib/nixie-${name})
+  list(APPEND renamed --replace-needed ${name} nixie-${name})
+  list(APPEND copies ${folder}/lib/nixie-${name})
+endforeach()
+foreach(copy ${copies})
+  get_filename_component(name ${copy} NAME)
+  execute_process(COMMAND ${PATCHELF} --set-soname ${name} --set-rpath $ORIGIN ${renamed} ${copy} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+execute_process(COMMAND ${PATCHELF} --set-rpath $ORIGIN/lib ${renamed} ${MODULE} COMMAND_ERROR_IS_FATAL ANY)

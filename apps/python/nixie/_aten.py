@@ -1,0 +1,389 @@
+"""The ops of torch's graphs, core aten, by functions of nixie: `OPS` by name, and for which nodes they hold."""
+
+import math
+
+import nixie as nx
+
+OPS = {}
+CHECKS = {}  # name: whether the op's options are among those that its function takes
+
+
+def op(*names, when=None):
+    def declare(function):
+        for name in names:
+            OPS[name] = function
+            if when:
+                CHECKS[name] = when
+        return function
+
+    return declare
+
+
+def _argument(node, position, name, default=None):
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+for _name, _function in {**{each: each for each in ("abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round sign "
+                                                     "trunc logical_not isnan isinf").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
+    OPS[_name + ".default"] = getattr(nx, _function, None) or getattr(nx._core, _function)
+OPS["erf.default"] = nx._core.erf
+OPS["relu.default"] = nx.nn.relu
+for _name, _function in {"mul": "multiply", "maximum": "maximum", "minimum": "minimum", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
+                         "gt": "greater", "ge": "greater_equal", "logical_and": "logical_and", "logical_or": "logical_or", "bitwise_and": "bitwise_and",
+                         "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor", "atan2": "atan2"}.items():
+    for _overload in ("default", "Tensor", "Scalar"):
+        OPS[f"{_name}.{_overload}"] = getattr(nx, _function)
+
+
+@op("add.Tensor", "add.Scalar")
+def add(a, b, alpha=1):
+    return a + (b if alpha == 1 else alpha * b)
+
+
+@op("sub.Tensor", "sub.Scalar")
+def sub(a, b, alpha=1):
+    return a - (b if alpha == 1 else alpha * b)
+
+
+def _of_floats(node):
+    return any(getattr(each, "meta", {}).get("val") is not None and each.meta["val"].dtype.is_floating_point for each in node.args)
+
+
+@op("div.Tensor", "div.Scalar", when=_of_floats)
+def div(a, b):
+    return a / b
+
+
+@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", when=_of_floats)
+def power(a, b):
+    return a**b
+
+
+@op("where.self")
+def where(condition, a, b):
+    return nx.where(condition, a, b)
+
+
+@op("clamp.default")
+def clamp(x, low=None, high=None):
+    return nx.clip(x, low, high)
+
+
+@op("hardtanh.default")
+def hardtanh(x, low=-1.0, high=1.0):
+    return nx.clip(x, low, high)
+
+
+@op("gelu.default", when=lambda node: node.kwargs.get("approximate", "none") == "none")
+def gelu(x, approximate="none"):
+    return nx.nn.gelu(x)
+
+
+@op("alias.default", "clone.default", "detach.default", "_to_copy.default")
+def same(x, **options):
+    return x
+
+
+# ---- shapes ----
+@op("view.default", "_unsafe_view.default", "reshape.default")
+def view(x, shape):
+    return nx.reshape(x, tuple(shape))
+
+
+@op("permute.default")
+def permute(x, axes):
+    return nx.permute_dims(x, tuple(axis % x.ndim for axis in axes))
+
+
+@op("t.default")
+def t(x):
+    return x.T
+
+
+@op("transpose.int")
+def transpose(x, a, b):
+    order = list(range(x.ndim))
+    order[a], order[b] = order[b], order[a]
+    return nx.permute_dims(x, tuple(order))
+
+
+@op("expand.default")
+def expand(x, shape, implicit=False):
+    sizes = (1,) * (len(shape) - x.ndim) + x.shape
+    return nx.broadcast_to(x, tuple(own if size == -1 else size for size, own in zip(shape, sizes)))
+
+
+@op("unsqueeze.default")
+def unsqueeze(x, axis):
+    return nx.expand_dims(x, axis=axis)
+
+
+@op("squeeze.dims", "squeeze.dim")
+def squeeze(x, axes):
+    axes = [axis % x.ndim for axis in ([axes] if isinstance(axes, int) else axes)]
+    return nx.squeeze(x, tuple(axis for axis in axes if x.shape[axis] == 1))
+
+
+@op("cat.default")
+def cat(arrays, axis=0):
+    return nx.concat(arrays, axis=axis)
+
+
+@op("slice.Tensor")
+def slice_of(x, axis=0, start=None, stop=None, step=1):
+    key = [slice(None)] * x.ndim
+    key[axis] = slice(start, None if stop is not None and stop >= 2**62 else stop, step)
+    return x[tuple(key)]
+
+
+@op("select.int")
+def select(x, axis, index):
+    key = [slice(None)] * x.ndim
+    key[axis] = index
+    return x[tuple(key)]
+
+
+@op("full_like.default")
+def full_like(x, value, **options):
+    return nx.full_like(x, value)
+
+
+def _has_numbers(node):
+    return all(isinstance(each, (bool, int, float)) for each in node.args)
+
+
+@op("scalar_tensor.default", when=_has_numbers)
+def scalar_tensor(value, device=None, **options):
+    return nx.full((), value, device=str(device or "cpu").split(":")[0])
+
+
+@op("full.default", when=lambda node: all(isinstance(each, int) for each in node.args[0]))
+def full(shape, value, device=None, **options):
+    return nx.full(tuple(shape), value, device=str(device or "cpu").split(":")[0])
+
+
+def _is_row_major(sizes, strides):
+    expected = 1
+    for size, stride in reversed(list(zip(sizes, strides))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _strides_reshape(node):
+    """Whether as_strided is a reshape: both forms are dense and in order."""
+    x, (sizes, strides) = node.args[0].meta["val"], node.args[-2:] if isinstance(node.args[-1], (list, tuple)) else node.args[-3:-1]
+    start = 0 if isinstance(node.args[-1], (list, tuple)) else node.args[-1]
+    return start in (None, 0) and _is_row_major(x.shape, x.stride()) and _is_row_major(sizes, strides) and math.prod(sizes) == x.numel()
+
+
+@op("as_strided.default", when=_strides_reshape)
+def as_strided(x, sizes, strides, start=0):
+    return nx.reshape(x, tuple(sizes))
+
+
+@op("as_strided_scatter.default", when=_strides_reshape)
+def as_strided_scatter(x, values, sizes, strides, start=0):
+    return nx.reshape(values, x.shape)
+
+
+@op("copy.default")
+def copy(x, values):
+    return nx.broadcast_to(values, x.shape)
+
+
+# ---- sums ----
+def _axes(x, axes):
+    if axes is None or (not isinstance(axes, int) and len(axes) == 0):
+        return tuple(range(x.ndim))
+    return axes if isinstance(axes, int) else tuple(axes)
+
+
+@op("sum.default", "sum.dim_IntList")
+def sum_of(x, axes=None, keepdims=False, dtype=None):
+    return nx.sum(x, axis=_axes(x, axes), keepdims=keepdims)
+
+
+@op("mean.default", "mean.dim")
+def mean(x, axes=None, keepdims=False, dtype=None):
+    return nx.mean(x, axis=_axes(x, axes), keepdims=keepdims)
+
+
+@op("amax.default")
+def amax(x, axes=(), keepdims=False):
+    return nx.max(x, axis=_axes(x, axes), keepdims=keepdims)
+
+
+@op("amin.default")
+def amin(x, axes=(), keepdims=False):
+    return nx.min(x, axis=_axes(x, axes), keepdims=keepdims)
+
+
+@op("var.correction")
+def var(x, axes=None, correction=1, keepdims=False):
+    return nx.var(x, axis=_axes(x, axes), correction=correction, keepdims=keepdims)
+
+
+@op("var_mean.correction")
+def var_mean(x, axes=None, correction=1, keepdims=False):
+    return var(x, axes, correction, keepdims), mean(x, axes, keepdims)
+
+
+@op("_softmax.default")
+def softmax(x, axis, half_to_float):
+    return nx.nn.softmax(x, axis)
+
+
+@op("_log_softmax.default")
+def log_softmax(x, axis, half_to_float):
+    return nx.nn.log_softmax(x, axis)
+
+
+@op("gather.default", when=lambda node: not node.kwargs.get("sparse_grad"))
+def gather(x, axis, indices, sparse_grad=False):
+    places = tuple(slice(0, size) if each != axis % x.ndim else slice(None) for each, size in enumerate(indices.shape))
+    return nx.take_along_axis(x[places], indices, axis=axis)
+
+
+@op("scatter.value")
+def scatter(x, axis, indices, value):
+    axis %= x.ndim
+    numbers = nx.reshape(nx.arange(x.shape[axis], device=x.device), tuple(-1 if each == axis else 1 for each in range(x.ndim)))
+    if indices.shape != tuple(1 if each == axis else size for each, size in enumerate(x.shape)):
+        raise ValueError(f"scatter: indices of shape {indices.shape} for an array of shape {x.shape}")
+    return nx.where(numbers == indices, value, x)
+
+
+def _scatters_once(node):
+    x, axis, indices = node.args[0].meta["val"], node.args[1], node.args[2].meta["val"]
+    return tuple(indices.shape) == tuple(1 if each == axis % x.dim() else size for each, size in enumerate(x.shape))
+
+
+CHECKS["scatter.value"] = _scatters_once
+
+
+# ---- products ----
+@op("mm.default", "bmm.default")
+def mm(a, b):
+    return a @ b
+
+
+@op("addmm.default")
+def addmm(c, a, b, beta=1, alpha=1):
+    product = a @ b if alpha == 1 else alpha * (a @ b)
+    return product + (c if beta == 1 else beta * c)
+
+
+@op("convolution.default", when=lambda node: not node.args[6])
+def convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    y = nx.nn.conv(x, w, stride=stride, pad=padding, dilation=dilation, groups=groups)
+    return y if bias is None else y + nx.reshape(bias, (-1,) + (1,) * (y.ndim - 2))
+
+
+def gradients_of(function, g, *arrays, wanted=None):
+    """The gradients of sum(function(arrays) * g)."""
+    places = [i for i in range(len(arrays)) if wanted is None or wanted[i]]
+    found = iter(nx.grad(lambda *given: (function(*given) * g).sum(), argnums=tuple(places))(*arrays))
+    return tuple(next(found) if i in places else None for i in range(len(arrays)))
+
+
+@op("convolution_backward.default", when=lambda node: not node.args[7])
+def convolution_backward(g, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    def conv(x, w):
+        return nx.nn.conv(x, w, stride=stride, pad=padding, dilation=dilation, groups=groups)
+
+    of_x, of_w = gradients_of(conv, g, x, w, wanted=mask[:2]) if mask[0] or mask[1] else (None, None)
+    return of_x, of_w, nx.sum(g, axis=(0, *range(2, g.ndim))) if mask[2] else None
+
+
+def _plain_pool(node):
+    places = (6, 5) if "backward" in str(node.target) else (5, 4)
+    dilation, ceil_mode = (_argument(node, places[0] - 1, "dilation", 1), _argument(node, places[0], "ceil_mode", False))
+    return not ceil_mode and all(each == 1 for each in ([dilation] if isinstance(dilation, int) else dilation))
+
+
+def _values_only(node):
+    return _plain_pool(node) and all(user.args[1] == 0 for user in node.users)
+
+
+@op("max_pool2d_with_indices.default", when=_values_only)
+def max_pool(x, window, stride=(), padding=0, dilation=1, ceil_mode=False):
+    return nx.nn.max_pool(x, window, stride=stride or window, pad=padding), None
+
+
+@op("max_pool2d_backward.default")
+def max_pool_backward(g, x, window, stride, padding):
+    return gradients_of(lambda x: nx.nn.max_pool(x, window, stride=stride or window, pad=padding), g, x)[0]
+
+
+def _average_is_plain(node, first=0):
+    padding, ceil_mode = _argument(node, first + 3, "padding", 0), _argument(node, first + 4, "ceil_mode", False)
+    counts, divisor = _argument(node, first + 5, "count_include_pad", True), _argument(node, first + 6, "divisor_override")
+    unpadded = all(each == 0 for each in ([padding] if isinstance(padding, int) else padding))
+    return not ceil_mode and divisor is None and (unpadded or not counts)
+
+
+@op("avg_pool2d.default", when=_average_is_plain)
+def average_pool(x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
+    return nx.nn.average_pool(x, window, stride=stride or window, pad=padding)
+
+
+@op("avg_pool2d_backward.default", when=lambda node: _average_is_plain(node, 1))
+def average_pool_backward(g, x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
+    return gradients_of(lambda x: average_pool(x, window, stride, padding), g, x)[0]
+
+
+# ---- normalisation: statistics and results in f32, as torch has them ----
+def _normalized(x, axes, epsilon):
+    x = x.astype("float32") if x.dtype in (nx.float16, nx.bfloat16) else x
+    means, variances = nx.mean(x, axis=axes, keepdims=True), nx.var(x, axis=axes, keepdims=True)
+    scales = 1 / nx.sqrt(variances + epsilon)
+    return (x - means) * scales, means, variances, scales
+
+
+def _affine(y, weight, bias, shape):
+    y = y if weight is None else y * nx.reshape(weight, shape)
+    return y if bias is None else y + nx.reshape(bias, shape)
+
+
+def _of_channels(x):
+    return (1, -1) + (1,) * (x.ndim - 2)
+
+
+@op("_native_batch_norm_legit_functional.default", when=lambda node: node.args[5])
+def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, epsilon):
+    axes, shape = (0, *range(2, x.ndim)), _of_channels(x)
+    y, means, variances, scales = _normalized(x, axes, epsilon)
+    count = x.size // x.shape[1]
+    means, variances, scales = (nx.reshape(each, (-1,)) for each in (means, variances, scales))
+    return (_affine(y, weight, bias, shape), means, scales, running_mean + momentum * (means - running_mean),
+            running_var + momentum * (variances * (count / max(1, count - 1)) - running_var))
+
+
+@op("_native_batch_norm_legit_no_training.default")
+def batch_norm_in_evaluation(x, weight, bias, running_mean, running_var, momentum, epsilon):
+    shape = _of_channels(x)
+    wide = x.astype("float32") if x.dtype in (nx.float16, nx.bfloat16) else x
+    y = (wide - nx.reshape(running_mean, shape)) * (1 / nx.sqrt(nx.reshape(running_var, shape) + epsilon))
+    nothing = nx.zeros((0,), device=x.device)
+    return _affine(y, weight, bias, shape), nothing, nothing
+
+
+CHECKS["_native_batch_norm_legit_no_training.default"] = lambda node: all(user.args[1] == 0 for user in node.users)
+
+
+@op("native_layer_norm.default")
+def layer_norm(x, sizes, weight, bias, epsilon):
+    axes = tuple(range(x.ndim - len(sizes), x.ndim))
+    y, means, _, scales = _normalized(x, axes, epsilon)
+    return _affine(y, weight, bias, tuple(sizes)), means, scales
+
+
+@op("native_group_norm.default")
+def group_norm(x, weight, bias, samples, channels, pixels, groups, epsilon):
+    y, means, _, scales = _normalized(nx.reshape(x, (samples, groups, -1)), (2,), epsilon)
+    return (_affine(nx.reshape(y, x.shape), weight, bias, _of_channels(x)), nx.reshape(means, (samples, groups)), nx.reshape(scales, (samples, groups)))
+
+
+OPS["getitem"] = lambda values, i: values[i]

@@ -1,0 +1,184 @@
+"""nixie.torch against torch, on the CPU and, where there is one, on a GPU. Where torch is missing, NIXIE_TEST_TORCH may name
+the Python of an environment that has it; else these are skipped."""
+
+import copy
+import doctest
+import inspect
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+import nixie
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    import nixie.torch as nt
+except ImportError:
+    torch = None
+
+DEVICES = ["cpu", "cuda"] if torch and torch.cuda.is_available() and nixie._core.has_device("cuda") else ["cpu"]
+
+
+def net():
+    class Block(nn.Module):
+        def __init__(self, channels, out, stride):
+            super().__init__()
+            self.conv1, self.bn1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+            self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+            self.down = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+        def forward(self, x):
+            y = functional.relu(self.bn1(self.conv1(x)))
+            return functional.relu(self.bn2(self.conv2(y)) + self.down(x))
+
+    return nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1), Block(8, 16, 2), nn.AdaptiveAvgPool2d(1),
+                         nn.Flatten(), nn.Linear(16, 10))
+
+
+def mixed():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.group, self.layer, self.depthwise = nn.GroupNorm(2, 8), nn.LayerNorm(8), nn.Conv2d(8, 8, 3, padding=1, groups=8)
+            self.out = nn.Linear(16 * 8 * 8, 10)
+
+        def forward(self, x):
+            y = functional.silu(self.group(x)) + functional.hardswish(self.depthwise(x)) + functional.gelu(x) + functional.relu6(x)
+            y = y * torch.sigmoid(functional.adaptive_avg_pool2d(y, 1))
+            y = self.layer(torch.cat([y, functional.avg_pool2d(y, 3, 1, 1)], 1))
+            return self.out(torch.cumsum(y, 1).flatten(1))
+
+    return nn.Sequential(nn.Conv2d(3, 8, 4, 4), Mixed())
+
+
+@unittest.skipUnless(torch is None and os.environ.get("NIXIE_TEST_TORCH"), "torch is here, or NIXIE_TEST_TORCH names no Python")
+class InAnEnvironment(unittest.TestCase):
+    def test_torch(self):
+        run = subprocess.run([os.environ["NIXIE_TEST_TORCH"], __file__], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+
+
+@unittest.skipIf(torch is None, "torch is missing")
+class Torch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        torch._dynamo.reset()
+
+    def close(self, ours, theirs, name="", tolerance=1e-3):
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda text: f"{name}: {text}")
+
+    def test_functions(self):
+        for device in DEVICES:
+            for last in (False, True):
+                x = torch.randn(2, 4, 6, 6, device=device)
+                x = x.to(memory_format=torch.channels_last) if last else x
+                w, b = torch.randn(8, 2, 3, 3, device=device), torch.randn(8, device=device)
+                m, v = torch.randn(5, 6, device=device), torch.randn(5, device=device)
+                for name, ours, theirs, given in (
+                    ("conv2d", lambda x, w, b: nt.conv2d(x, w, b, 2, 1, 1, 2), lambda x, w, b: functional.conv2d(x, w, b, 2, 1, 1, 2), (x, w, b)),
+                    ("linear", nt.linear, functional.linear, (x, m, v)), ("relu", nt.relu, functional.relu, (x,)), ("gelu", nt.gelu, functional.gelu, (x,)),
+                    ("softmax", nt.softmax, lambda x: functional.softmax(x, -1), (x,)),
+                    ("max_pool2d", lambda x: nt.max_pool2d(x, 3, 2, 1), lambda x: functional.max_pool2d(x, 3, 2, 1), (x,)),
+                    ("avg_pool2d", lambda x: nt.avg_pool2d(x, 2), lambda x: functional.avg_pool2d(x, 2), (x,))):
+                    found = []
+                    for function in (ours, theirs):
+                        inputs = [each.clone().requires_grad_() for each in given]
+                        y = function(*inputs)
+                        (y * y).sum().backward()
+                        found.append([y.detach(), *(each.grad for each in inputs)])
+                    for a, b in zip(*found):
+                        self.close(a, b, name)
+                self.assertEqual(nt.relu(x).is_contiguous(memory_format=torch.channels_last), last)
+
+    def test_shares_memory(self):
+        x = torch.arange(4.0)
+        self.assertEqual(nixie.from_dlpack(x).numpy().ctypes.data, x.data_ptr())
+        y = nixie.arange(4.0).compute()
+        self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
+
+    def train(self, model, x, labels, steps=3):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        losses = []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), labels)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        return torch.stack(losses)
+
+    def test_replace(self):
+        for device in DEVICES:
+            ours = net().to(device)
+            theirs = copy.deepcopy(ours)
+            x, labels = torch.randn(4, 3, 32, 32, device=device), torch.tensor([0, 1, 2, 3], device=device)
+            self.assertEqual(list(nt.replace(ours).state_dict()), list(theirs.state_dict()))
+            self.close(self.train(ours, x, labels), self.train(theirs, x, labels))
+
+    def test_compile(self):
+        for device in DEVICES:
+            for make in (net, mixed):
+                for last in (False, True):
+                    torch._dynamo.reset()
+                    form = torch.channels_last if last else torch.contiguous_format
+                    ours = make().to(device).to(memory_format=form)
+                    theirs = copy.deepcopy(ours)
+                    x = torch.randn(4, 3, 32, 32, device=device).to(memory_format=form)
+                    labels = torch.tensor([0, 1, 2, 3], device=device)
+                    with self.assertLogs("nixie.torch", "INFO") as logs:
+                        self.close(self.train(torch.compile(ours, backend="nixie"), x, labels), self.train(theirs, x, labels), make.__name__)
+                    self.assertEqual("cumsum" in "".join(logs.output), make is mixed)
+                    for (name, a), (_, b) in zip(ours.state_dict().items(), theirs.state_dict().items()):
+                        self.close(a, b, name, 5e-3)
+                    ours.eval(), theirs.eval()
+                    with torch.no_grad():
+                        self.close(torch.compile(ours, backend="nixie")(x), theirs(x), make.__name__, 5e-3)
+
+    def test_whole_net_is_two_plans(self):
+        for form in (torch.contiguous_format, torch.channels_last):
+            model = torch.compile(net().to(memory_format=form), backend="nixie")
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                model(torch.randn(2, 3, 32, 32).to(memory_format=form)).sum().backward()
+            self.assertEqual([line.split(":", 2)[2] for line in logs.output], ["1 plans; in torch: nothing"] * 2)
+
+    def test_half(self):
+        torch._dynamo.reset()
+        ours, x = net().to(memory_format=torch.channels_last), torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)
+        theirs = copy.deepcopy(ours)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.close(torch.compile(ours, backend="nixie")(x), theirs(x), "bfloat16", 0.1)
+
+    def test_dynamic_shapes(self):
+        model, calls = net().eval(), []
+        compiled = torch.compile(model, backend="nixie")
+        with torch.no_grad():
+            for batch in (2, 3, 5):
+                x = torch.randn(batch, 3, 32, 32)
+                self.close(compiled(x), model(x), f"batch {batch}")
+
+    def test_state_dicts(self):
+        module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 3))
+        ours = nixie.models.Net([{"conv2d": {"out": 4, "kernel": 3}}, "relu", "flatten", {"linear": {"out": 3}}], (1, 1, 8, 8))
+        ours.load_state(module.state_dict())
+        x = torch.randn(2, 1, 8, 8)
+        self.close(torch.from_dlpack(ours(nixie.from_dlpack(x)).compute()), module(x).detach())
+        fresh = copy.deepcopy(module)
+        for each in fresh.parameters():
+            nn.init.zeros_(each)
+        fresh.load_state_dict({name: torch.tensor(each.numpy()) for name, each in ours.state().items()})
+        self.close(fresh(x), module(x))
+
+    def test_docstrings(self):
+        for name in ("function", "conv2d", "linear", "relu", "gelu", "softmax", "max_pool2d", "avg_pool2d", "replace", "backend"):
+            test = doctest.DocTestParser().get_doctest(inspect.getdoc(getattr(nt, name)), {"nixie": nixie, "torch": torch}, name, name, 0)
+            self.assertGreater(len(test.examples), 0, name)
+            self.assertEqual(doctest.DocTestRunner(verbose=False).run(test).failed, 0, name)
+
+
+if __name__ == "__main__":
+    unittest.main()
