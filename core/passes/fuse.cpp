@@ -191,6 +191,7 @@ class Fuser {
     const FusedGroup& target = group(g);
     const FusionNode& joining = unit(u);
     Axes reduced = target.reduced;
+    if (!fits(target.units.size() + 1, reduced)) return false;
     if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
     const bool is_followed = joining.kind == FusionNode::Kind::head && joining.domain != target.domain;
     if (is_followed) {
@@ -203,10 +204,9 @@ class Fuser {
       if (!axes || axes->empty() || target.head || !(reduced.empty() || reduced == *axes)) return false;
       if (reduced.empty() && !from_reduction(u, target.domain, *axes)) return false;
       reduced = *axes;
+      if (!fits(target.units.size() + 1, reduced)) return false;
     }
-    if (role(joining, is_followed ? joining.domain : target.domain, reduced) == Role::none ||
-        !fits(target.units.size() + 1, reduced))
-      return false;
+    if (role(joining, is_followed ? joining.domain : target.domain, reduced) == Role::none) return false;
     std::set<int> others;
     for (const Edge& edge : out_[static_cast<std::size_t>(u)]) {
       const int user = group_of(edge.to);

@@ -206,11 +206,11 @@ void FusionGraph::connect() {
         edge(of(x), EdgeKind::direct);
       } else if (!head && expands && of(x.inputs()[0]) >= 0) {
         edge(of(x.inputs()[0]), EdgeKind::expand);
-      } else if (!head && std::holds_alternative<Reshape>(x.node().op) && of(x.inputs()[0]) >= 0 &&
-                 is_head(x.inputs()[0].node().op)) {
-        edge(of(x.inputs()[0]), EdgeKind::reshaped);
       } else {
-        for (int from : writers(source(x, reading_of(units_[to])))) edge(from, EdgeKind::load);
+        const Source from = source(x, reading_of(units_[to]));
+        const bool is_reshaped_head = !head && std::holds_alternative<Reshape>(x.node().op) && from.copy < 0 &&
+                                      is_head(from.base.node().op) && from.base.id() == x.inputs()[0].id();
+        for (int writer : writers(from)) edge(writer, is_reshaped_head ? EdgeKind::reshaped : EdgeKind::load);
       }
     }
   }

@@ -52,7 +52,7 @@ std::optional<Tensor> joined(const std::vector<Placed>& arrays, const Box& box, 
       if (!part) return {};
       parts.push_back(*part);
     }
-    return make(Concat{axis}, std::move(parts), shape_of(box));
+    return make(Concat{axis}, std::move(parts), shape_of(box), arrays[0].array.dtype());
   }
   return {};
 }

@@ -11,7 +11,7 @@
 namespace nixie {
 
 /// Makes a node; `simplify` merges equal ones.
-using MakeNode = std::function<Tensor(const Op&, std::vector<Tensor>, const Shape&)>;
+using MakeNode = std::function<Tensor(const Op&, std::vector<Tensor>, const Shape&, Dtype)>;
 
 /// The sum of `terms`, which have the same shape and type, as a concatenation, if they are arrays padded with zeros
 /// that fill the shape and do not overlap, and whole lines along some axis separate them; none otherwise.

@@ -12,6 +12,7 @@
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/padded_terms.h"
+#include "nixie/core/passes/pooled_gates.h"
 #include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
@@ -139,8 +140,13 @@ class Simplifier {
       if (Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
-      if (Tensor dx = gated_before_pooling(op, inputs, dtype); dx.id()) return dx;
-      if (const auto whole = side_by_side(op, inputs, shape, dtype)) return *whole;
+      const MakeNode make = [this](const Op& made, std::vector<Tensor> from, const Shape& size, Dtype type) {
+        return rewrite(made, std::move(from), size, type);
+      };
+      if (is_primitive(*map->op, Primitive::mul))
+        if (const auto dx = gated_before_pooling(*map, inputs, dtype, make)) return *dx;
+      if (is_primitive(*map->op, Primitive::add))
+        if (const auto whole = side_by_side(op, inputs, shape, dtype, make)) return *whole;
     }
     if (const auto* reduce = std::get_if<Reduce>(&op))
       if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
@@ -214,48 +220,9 @@ class Simplifier {
     return product.negative ? rewrite(product.neg, {sum}, shape, dtype) : sum;
   }
 
-  // The gradient of a ReLU before a max pooling: each window passes its dy to its maximum alone, so where x decides
-  // whether a gradient passes, so does max_pool(x), which is smaller and spares keeping x for the backward pass.
-  Tensor gated_before_pooling(const Op& mul, const std::vector<Tensor>& inputs, Dtype dtype) {
-    if (!is_primitive(*std::get<Map>(mul).op, Primitive::mul)) return {};
-    for (const std::size_t i : {0, 1}) {
-      const Tensor &dx = inputs[i], &gate = inputs[1 - i];
-      const auto* pool = as<Pool>(dx);
-      if (!pool || pool->role != PoolRole::input_grad || pool->kind != PoolKind::max || dx.dtype() != dtype) continue;
-      const Tensor &dy = dx.inputs()[0], &index = dx.inputs()[1];
-      const auto* makes_index = as<Pool>(index);
-      if (!makes_index || makes_index->role != PoolRole::index || dy.dtype() != dtype) continue;
-      Pool output = *pool;
-      output.role = PoolRole::output;
-      const Tensor& x = index.inputs()[0];
-      const Tensor smaller = of_pooled(gate, x, output, dy.shape());
-      if (!smaller.id()) continue;
-      std::vector<Tensor> factors{dy, smaller};
-      if (i == 1) std::swap(factors[0], factors[1]);
-      return unique(*pool, {rewrite(mul, std::move(factors), dy.shape(), dtype), index}, dx.shape(), dtype);
-    }
-    return {};
-  }
-
-  // A gate, which is true or false element by element of x, for max_pool(x) in place of x; none if it is no such gate.
-  Tensor of_pooled(const Tensor& gate, const Tensor& x, const Pool& pool, const Shape& shape) {
-    if (!as<Map>(gate) || gate.dtype() != Dtype::boolean) return {};
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : gate.inputs()) {
-      if (input.id() == x.id())
-        inputs.push_back(unique(pool, {x}, shape, x.dtype()));
-      else if (const auto* number = as<Constant>(input))
-        inputs.push_back(unique(*number, {}, input.shape() == x.shape() ? shape : input.shape(), input.dtype()));
-      else
-        return {};
-    }
-    return unique(gate.node().op, std::move(inputs), shape, Dtype::boolean);
-  }
-
   // The sum of arrays that are padded with zeros and side by side, such as gradients of all parts of an array.
-  std::optional<Tensor> side_by_side(const Op& add, const std::vector<Tensor>& inputs, const Shape& shape,
-                                     Dtype dtype) {
-    if (!is_primitive(*std::get<Map>(add).op, Primitive::add)) return {};
+  std::optional<Tensor> side_by_side(const Op& add, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype,
+                                     const MakeNode& make) {
     const auto filled = [&](const Tensor& x) -> std::int64_t {
       if (x.shape() != shape || x.dtype() != dtype) return 0;
       if (as<Pad>(x)) return x.inputs()[0].shape().size();
@@ -275,9 +242,7 @@ class Simplifier {
       else
         left.insert(left.end(), x.inputs().begin(), x.inputs().end());
     }
-    return concat_of_padded(terms, [&](const Op& op, std::vector<Tensor> parts, const Shape& whole) {
-      return unique(op, std::move(parts), whole, dtype);
-    });
+    return concat_of_padded(terms, make);
   }
 
   // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.

@@ -165,5 +165,33 @@ TEST(Layout, GradientsOfFiltersAsOutputsLieAsTheFiltersDo) {
   }
 }
 
+// Reshapes, parts of concats and windows of images, which strides may say in one layout and not in the other.
+TEST(Layout, ViewsOfImagesAreTheSameValues) {
+  const Tensor x = random_array({2, 3, 6, 6}, -1, 1, 1).to(Dtype::f32), w = filters(2);
+  const Tensor flat = random_array({2, 80}, -1, 1, 3).to(Dtype::f32);
+  const Tensor y = conv(x, w, {.pad = {0, 0}}), z = max_pool(y, {.window = {2}});  // [2, 4, 4, 5], [2, 4, 2, 2]
+  const auto every_second = [](const Tensor& image) {
+    return slice(pad(image, {0, 0, 1, 1}, {0, 0, 1, 1}),
+                 {Index::all(), Index::all(), Index::range(0, 6, 2), Index::range(1, 6, 2)});
+  };
+  const Tensor expressions[] = {
+      relu(reshape(y, {2, 80})) * flat,
+      reshape(y, {2, 80}) * bernoulli({2, 80}, 0.5, 7) / 0.5,
+      relu(reshape(flat, {2, 4, 4, 5})) * y,
+      exp(reshape(z, {2, 16})) + 1,
+      exp(reshape(matmul(reshape(z, {2, 16}), reshape(flat, {16, 10})), {2, 2, 5, 1})) * 2,
+      concat({exp(y), concat({y, sin(y)}, 1)}, 1),
+      reshape(stack({exp(y), y, sin(y)}, 2), {2, 12, 4, 5}),
+      concat({permute(exp(y), {0, 1, 3, 2}), permute(y, {0, 1, 3, 2})}, 2),
+      concat({reshape(exp(y), {2, 80}), flat}, 1),
+      every_second(exp(y)) * every_second(y),
+      gradients(sum(square(relu(reshape(max_pool(relu(y), {.window = {2}}), {2, 16})))), {x})[0],
+  };
+  ChannelsLast last;
+  for (const Tensor& expression : expressions)
+    EXPECT_EQ(evaluate(expression, last).to_vector<double>(), evaluate(expression, cpu()).to_vector<double>())
+        << &expression - expressions;
+}
+
 }  // namespace
 }  // namespace nixie

@@ -117,6 +117,21 @@ TEST(Fusion, HeadsAreFollowedThroughReshapes) {
   }
 }
 
+// As many arrays as a kernel may have, each with an address among its arguments: 250 pairs and as many results.
+TEST(Fusion, AKernelTakesHundredsOfArrays) {
+  const Tensor mask = random_array({40}, -1, 1, 1).to(Dtype::f32), positive = mask > 0;
+  std::vector<Tensor> chosen;
+  for (unsigned i = 0; i < 250; ++i)
+    chosen.push_back(where(mask > 0, random_array({40}, 0, 1, 2 + i).to(Dtype::f32),
+                           random_array({40}, -1, 0, 2 + i).to(Dtype::f32)));
+  EXPECT_LE(plan_of(chosen).kernels.size(), 2u);
+  const std::vector<double> is_positive = testing::values_of(positive);
+  for (const Tensor& values : evaluate(chosen, cpu())) {
+    const std::vector<double> found = testing::values_of(values);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i] > 0, is_positive[i] != 0) << i;
+  }
+}
+
 // What a step returns is stored behind its head, also if it is summed, and the head's result is not.
 TEST(Fusion, ResultsStayBehindTheirHeads) {
   const Tensor a = Array(Dtype::f32, {6, 5}), b = Array(Dtype::f32, {5, 8}), y = exp(matmul(a, b));

@@ -78,6 +78,26 @@ TEST(CudaCodegen, TransformsCompileForHopper) {
   programs.expect_compile("sm_90a");
 }
 
+// The arguments of a kernel of 250 conditional copies take six kilobytes.
+TEST(CudaCodegen, AKernelOfHundredsOfArraysCompiles) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    CudaPlansBackend backend(architecture);
+    int count = 0;
+    const auto input = [&] {
+      return Tensor::make(Input{.name = fmt::format("input{}", count++)}, {}, {64, 100}, Dtype::f32);
+    };
+    const Tensor mask = input();
+    std::vector<Tensor> chosen;
+    for (int i = 0; i < 250; ++i) {
+      const Tensor a = input(), b = input();
+      chosen.push_back(where(mask, a, b));
+    }
+    const Plan plan = make_plan(simplify({.outputs = chosen}), backend);
+    EXPECT_EQ(plan.kernels.size(), 1u);
+    backend.compile(plan);
+  }
+}
+
 TEST(CudaCodegen, EachFormCompilesForHopper) {
   elementwise_and_reductions().one_of_each_form().expect_compile("sm_90a");
   convolutions().one_of_each_form().expect_compile("sm_90a");
