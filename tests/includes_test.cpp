@@ -176,8 +176,8 @@ Pairs mutual(const std::map<std::string, std::set<std::string>>& includes) {
   return pairs;
 }
 
-// What two sources ask of each other belongs to one of them, or to a third. A source that includes the header of its
-// details, which knows the source's types, is no such pair.
+// Functions that two sources ask of each other belong to one of them, or to a third. A source that includes the header
+// of its details, which knows the source's types, is no such pair.
 TEST(Includes, OfTwoSourcesGoOneWay) {
   std::map<std::string, std::set<std::string>> includes;
   for (const Source& source : sources())

@@ -165,7 +165,7 @@ class CudaExecutable final : public Executable {
     }
   }
 
-  // What a kernel does wrong it mostly does at once: the first run finds out which one it is.
+  // A faulty kernel mostly fails at once: the first run finds out which one it is.
   void run_directly() {
     const bool waits = first_ || always_waits_;
     if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));
