@@ -1,14 +1,13 @@
 // The list of backends.
 #include "nixie/backends/registry.h"
 
-#include <cstdlib>
-
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/null/backend.h"
 #include "nixie/backends/validate.h"
 #ifdef NIXIE_WITH_CUDA
 #include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/device/chip.h"
+#include "nixie/backends/settings/environment.h"
 #endif
 
 namespace nixie {
@@ -24,14 +23,6 @@ std::shared_ptr<Backend> make_cuda_backend() { fail_without_cuda(); }
 #endif
 
 namespace {
-
-bool is_validated() {
-  const char* text = std::getenv("NIXIE_VALIDATE");
-  const std::string_view value = text ? text : "";
-  check(value.empty() || value == "0" || value == "1", "NIXIE_VALIDATE is ", value,
-        "; set it to 1 to compare every group of kernels with the CPU, or to 0");
-  return value == "1";
-}
 
 std::shared_ptr<Backend> make_checked_backend(const std::string& name, int threads) {
   std::shared_ptr<Backend> device = name == "cuda" ? make_cuda_backend() : make_cpu_backend(threads);
