@@ -2,11 +2,11 @@
 #include "nixie/backends/registry.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <thread>
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/null/backend.h"
+#include "nixie/backends/settings/environment.h"
 #include "nixie/backends/validate.h"
 #ifdef NIXIE_WITH_CUDA
 #include "nixie/backends/cuda/backend.h"
@@ -27,14 +27,6 @@ int cuda_devices() { fail_without_cuda(); }
 #endif
 
 namespace {
-
-bool is_validated() {
-  const char* text = std::getenv("NIXIE_VALIDATE");
-  const std::string_view value = text ? text : "";
-  check(value.empty() || value == "0" || value == "1", "NIXIE_VALIDATE is ", value,
-        "; set it to 1 to compare every group of kernels with the CPU, or to 0");
-  return value == "1";
-}
 
 // A launcher may show each rank its own GPU alone: that is device 0. NCCL refuses two ranks on one GPU.
 std::shared_ptr<Backend> make_cuda_backend_for(const World& world) {

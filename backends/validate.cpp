@@ -171,7 +171,7 @@ class ValidatingExecutable final : public Executable {
     }
   }
 
-  // What a piece's externals hold after its members ran on the reference from `before`.
+  // The values of a piece's externals after its members ran on the reference from `before`.
   std::vector<Array> replay(Executable& executable, const Piece& piece, const std::vector<Array>& before,
                             std::span<const double> scalars) {
     std::vector<std::shared_ptr<Buffer>> copies;

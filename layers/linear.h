@@ -47,8 +47,8 @@ struct Scale {
   Forward build(const Shape& in, Parameters& parameters) const;
 };
 
-/// Rows of a table: indices (any shape, numbers of any type) -> [their shape, size]. What is no whole number from 0 to
-/// count - 1 gives NaN, which ends a run.
+/// Rows of a table: indices (any shape, numbers of any type) -> [their shape, size]. An index that is no whole number
+/// from 0 to count - 1 gives NaN, which ends a run.
 struct Embedding {
   int count = 0, size = 0;
   Init init = Init::normal(1);

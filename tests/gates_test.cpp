@@ -36,6 +36,9 @@ const Gate kGates[] = {
     {"the working folder: working_folder and absolute_path (core/base/working_folder.h), which say that it is gone",
      std::regex(R"(current_path\(|(filesystem|fs)::(absolute|canonical|weakly_canonical|relative|proximate)\()"),
      {"core/base/working_folder.cpp"}},
+    {"variables of the environment: backends/settings/environment.h, which refuses unknown values",
+     std::regex(R"(getenv\("NIXIE_)"),
+     {}},
     {"files that are replaced: PendingFile (models/io/durable_file.h), which leaves the old one or the new",
      std::regex(R"(std::ofstream|fopen\(.*"w|O_TRUNC)"),
      {"backends/cuda/",                                // caches, which are renamed into place and checked when read

@@ -1,5 +1,4 @@
-// Links of the manual: each leads to a file that there is, and to a heading of it; a promise names tests that there
-// are.
+// Links of the manual: each leads to a file, and to a heading of it; promises name tests that there are.
 #include <gtest/gtest.h>
 
 #include <cctype>

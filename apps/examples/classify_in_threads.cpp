@@ -11,7 +11,7 @@
 
 namespace {
 
-// What each picture is, or why it is none.
+// The class of each picture, or why it is none.
 std::vector<std::string> classify(const nixie::TrainedModel& trained, const std::vector<std::string>& pictures) {
   std::vector<std::shared_ptr<nixie::Backend>> backends;
   std::vector<nixie::Predictor> predictors;

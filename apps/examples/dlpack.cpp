@@ -12,7 +12,7 @@
 
 using namespace nixie;
 
-// What another library would do with an array it is given: here, a second backend with a stream of its own.
+// Another library's work on an array it is given: here, a second backend with a stream of its own.
 float sum_elsewhere(dlpack::Managed* array, Backend& elsewhere) {
   const Tensor x = from_dlpack(array, elsewhere);  // released when x goes
   return static_cast<float>(evaluate(sum(x), elsewhere).item());

@@ -1,4 +1,4 @@
-// What each kind of node is called.
+// The name of each kind of node, and its options.
 #include "nixie/apps/explain/graph_text.h"
 
 #include <fmt/format.h>

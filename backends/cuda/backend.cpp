@@ -1,13 +1,12 @@
 // The CUDA backend: opens a device and makes its buffers and executables.
 #include "nixie/backends/cuda/backend.h"
 
-#include <cstdlib>
-
 #include "nixie/backends/cuda/device/device.h"
 #include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/backends/cuda/device/stopwatch.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/run/executable.h"
+#include "nixie/backends/settings/environment.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie {
@@ -20,10 +19,7 @@ class CudaBackend final : public Backend {
 
   std::string name() const override { return "cuda"; }
   Target target() const override { return {.channels_last = true, .overlaps = true}; }
-  void lower(Plan& plan) override {
-    const char* winograd = std::getenv("NIXIE_WINOGRAD");
-    cuda::lower(plan, chip_to_choose_for(device_->chip()), !(winograd && *winograd == '0'));
-  }
+  void lower(Plan& plan) override { cuda::lower(plan, chip_to_choose_for(device_->chip()), winograd_is_allowed()); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
     const auto lock = device_->use();

@@ -22,7 +22,7 @@ Symbol logistic(Symbol x, Symbol power) { return where(x < 0, power, 1) / (1 + p
 
 }  // namespace
 
-// numpy's remainder and floor division. What is left of a C remainder with the other sign than b is a whole b more.
+// numpy's remainder and floor division. A C remainder with another sign than b's is short of a whole b.
 Symbol remainder(Symbol a, Symbol b) {
   const Symbol rest = fmod(a, b), zero = abs(rest);
   const Symbol signed_rest = where((rest < 0) != (b < 0), rest + b, rest);

@@ -58,7 +58,7 @@ void Reachability::visit(Side& side, int n) {
   if (std::exchange(node(n).visit, side.visit) != side.visit) side.found.push_back(n);
 }
 
-// What reaches `from` goes before `to`, or what `to` reaches behind `from`: whichever is found first.
+// Moves all that reaches `from` before `to`, or all that `to` reaches behind `from`: whichever is found first.
 void Reachability::repair(int from, int to) {
   Side early = side(from), late = side(to);
   while (!early.is_done() && !late.is_done()) {

@@ -12,7 +12,7 @@
 
 namespace nixie::test {
 
-/// What pages, charts and summaries need.
+/// Pages, charts and summaries need it.
 inline bool has_python() { return std::system("python3 -c '' 2>/dev/null") == 0; }
 
 class BenchmarkProgram : public testing::Test {

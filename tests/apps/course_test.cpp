@@ -119,7 +119,7 @@ TEST(Course, EventsOneAfterAnother) {
   EXPECT_EQ(state.rate_factor(), 0.25);
 }
 
-// What a run may go back to, and what it changes in its folder as it begins: by where it comes from.
+// A run's earlier states and the changes of its folder as it begins, by where it comes from.
 TEST(Origin, OfARunThatBeginsOrGoesOn) {
   const TempFolder run, other;
   for (const char* name : {"last.h5", "scheduled.h5", "best.h5", "step-10.h5"}) write_text(run / name, name);

@@ -1,4 +1,4 @@
-// What a program's run is expected to print, a line for each run of a test or a row for each of a table.
+// Expected exit codes and outputs of programs: a line for each run of a test, a row for each of a table.
 #pragma once
 
 #include <gmock/gmock.h>

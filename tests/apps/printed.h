@@ -1,4 +1,4 @@
-// What a trainer prints, as a text.
+// The output of a trainer as a text.
 #pragma once
 
 #include <cstdio>

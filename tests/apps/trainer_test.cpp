@@ -190,7 +190,7 @@ TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
   EXPECT_THAT(line, HasSubstr("best.h5"));
 }
 
-// What a run is of may not change unasked, and what is asked for must fit what was saved.
+// A run's model, data and optimizer do not change unasked, and a change must fit the checkpoint.
 TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   const TempFolder folder;
   TrainConfig begun = small_config();

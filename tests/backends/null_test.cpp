@@ -53,7 +53,7 @@ TEST(Registry, ValidatesTheCpuTooAndRefusesAnotherValue) {
   ::setenv("NIXIE_VALIDATE", "yes", 1);
   for (const char* name : {"cpu", "auto"})
     EXPECT_THAT(error_of(Fault::usage, [&] { make_backend(name); }),
-                testing::HasSubstr("NIXIE_VALIDATE is yes; set it to 1"));
+                testing::HasSubstr("NIXIE_VALIDATE is yes, expected 0 or 1"));
   ::unsetenv("NIXIE_VALIDATE");
 }
 

@@ -224,7 +224,7 @@ TEST(Formats, HalvesKeepTheirType) {
   }
 }
 
-// What ml_dtypes and gfloat give (record_formats.py): other people's programs.
+// The results of ml_dtypes and gfloat (record_formats.py): other people's programs.
 TEST(Formats, RecordedRoundings) {
   const char* other = std::getenv("NIXIE_RECORDED_FORMATS");  // a longer record
   std::ifstream file(other ? other : NIXIE_SOURCE_DIR "/tests/core/fixtures/formats.tsv");

@@ -13,7 +13,7 @@ using namespace nixie::test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// What opening it says.
+/// The error of opening it.
 std::string error(const std::filesystem::path& file) {
   return error_of(Fault::data, [&] { Arrays{.path = file, .holdout = 0.5f}.open(); });
 }

@@ -26,7 +26,7 @@ struct Compare : NetChoice {
 };
 
 using Peers = std::vector<std::unique_ptr<PeerProcess>>;
-/// What each peer answered to which request.
+/// Each peer's answers to requests.
 using Answers = std::map<std::pair<std::string, nlohmann::json>, nlohmann::json>;
 
 /// The peers' name for it: their fp32 is multiply-adds of floats, too.
@@ -147,7 +147,7 @@ nlohmann::json best_peers(const nlohmann::json& own, const nlohmann::json& peers
   return best;
 }
 
-/// What is missing from the table, a line for each reason.
+/// The rows and columns that are missing, a line for each reason.
 void print_left_out(const nlohmann::json& rows) {
   std::map<std::string, std::vector<std::string>> missing;
   for (const auto& row : rows)

@@ -6,8 +6,8 @@
 
 namespace nixie::benchmark {
 
-/// What render.py prints with these arguments for a table as JSON. Throws a usage Error with the line that it ends with
-/// if it fails, and where there is no python3.
+/// The output of render.py with these arguments for a table as JSON. Throws a usage Error with the line that it ends
+/// with if it fails, and where there is no python3.
 std::string rendered(const std::vector<std::string>& arguments, const std::string& table);
 
 /// The chart of a table as JSON, as SVG.

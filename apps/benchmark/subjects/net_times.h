@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "nixie/apps/benchmark/checks/check_net.h"
 #include "nixie/apps/benchmark/report/report.h"
+#include "nixie/apps/benchmark/subjects/check_net.h"
 
 namespace nixie::benchmark {
 

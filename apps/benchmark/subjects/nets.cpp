@@ -1,4 +1,4 @@
-// The lists of nets. What differs from models/ is written into the net's own description, the text of a configuration.
+// The lists of nets. Differences from models/ are written into the net's own description, the text of a configuration.
 #include "nixie/apps/benchmark/subjects/nets.h"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What rows of single products and convolutions share: the peer beside them, and the device's roofline.
+// Shared by rows of single products and convolutions: the peer beside them, and the device's roofline.
 #pragma once
 
 #include "nixie/apps/benchmark/report/report.h"

@@ -45,7 +45,7 @@ bool is_kept_key(const std::string& key);
 
 /// Where a run's state and checkpoints come from, which its folder alone does not tell.
 struct Origin {
-  /// What last.h5 is: of a state that the run's own schedule saves; written by this process.
+  /// The state of last.h5: one that the run's own schedule saves; written by this process.
   struct Last {
     bool is_scheduled, is_own;
   };

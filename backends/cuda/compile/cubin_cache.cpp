@@ -7,10 +7,10 @@
 #include <xxhash.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
+#include "nixie/backends/settings/environment.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::cuda {
@@ -36,13 +36,6 @@ std::uint64_t hash(const std::string& text, std::uint64_t seed) {
 std::string file_name(const std::string& key) {
   const XXH128_hash_t name = XXH3_128bits(key.data(), key.size());
   return fmt::format("{:016x}{:016x}.cubin", name.high64, name.low64);
-}
-
-std::filesystem::path user_folder() {
-  if (const char* own = std::getenv("NIXIE_CACHE"); own && *own) return own;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return std::filesystem::path(xdg) / "nixie";
-  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "nixie";
-  return {};
 }
 
 }  // namespace
@@ -88,7 +81,7 @@ void CubinCache::keep(const std::string& key, const Cubin& cubin) const {
 }
 
 const CubinCache& cubin_cache() {
-  static const CubinCache cache(user_folder());
+  static const CubinCache cache(cache_folder());
   return cache;
 }
 

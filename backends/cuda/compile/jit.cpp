@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "nixie/backends/cuda/compile/cubin_cache.h"
 #include "nixie/backends/cuda/compile/embedded_files.h"
 #include "nixie/backends/cuda/device/libraries.h"
+#include "nixie/backends/settings/environment.h"
 #include "nixie/core/base/error.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/base/threads.h"
@@ -103,11 +103,6 @@ Cubin compile_one(const std::string& source, const std::string& architecture) {
   return cubin;
 }
 
-bool traces_source() {
-  const char* trace = std::getenv("NIXIE_TRACE");
-  return trace && std::string_view(trace).find("source") != std::string_view::npos;
-}
-
 }  // namespace
 
 std::vector<Cubin> compile_sources(std::span<const std::string> sources, const std::string& architecture) {
@@ -117,7 +112,7 @@ std::vector<Cubin> compile_sources(std::span<const std::string> sources, const s
   std::vector<std::size_t> work;
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (first.emplace(sources[i], i).second) work.push_back(i);
-  if (traces_source())
+  if (is_traced(BackendTrace::source))
     for (std::size_t i : work) fmt::print(stderr, "{}\n", sources[i]);
 
   std::atomic<std::size_t> next{0};

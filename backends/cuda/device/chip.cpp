@@ -2,9 +2,9 @@
 #include "nixie/backends/cuda/device/chip.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 
+#include "nixie/backends/settings/environment.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::cuda {
@@ -93,8 +93,8 @@ std::string price_list() {
 }
 
 Chip chip_to_choose_for(const Chip& device) {
-  const char* name = std::getenv("NIXIE_CHIP");
-  if (!name || !*name) return device;
+  const std::string name = chosen_chip();
+  if (name.empty()) return device;
   Chip chip = chip_named(name);
   check(!chip.has_wgmma() || device.has_wgmma(), "NIXIE_CHIP is ", name, ", whose kernels do not run on this ",
         device.architecture, " device");

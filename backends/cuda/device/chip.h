@@ -6,7 +6,7 @@
 
 namespace nixie::cuda {
 
-/// What a kernel, or several, ask of a chip. Chip::seconds
+/// The work that a kernel, or several, ask of a chip. Chip::seconds
 /// prices it; nothing else in this backend turns work into time.
 struct Work {
   double bytes = 0;     ///< to and from memory

@@ -22,7 +22,7 @@ class Device : public std::enable_shared_from_this<Device> {
     CUDA_CHECK(cudaSetDevice(ordinal_));
     return lock;
   }
-  /// What use() locks.
+  /// The mutex that use() locks.
   std::recursive_mutex& mutex() const { return mutex_; }
   cudaStream_t stream() const { return stream_; }
   int ordinal() const { return ordinal_; }

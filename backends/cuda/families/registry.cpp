@@ -20,7 +20,7 @@ double fastest(const Plan& plan, const Choice& choice, const Chip& chip) {
   return algorithms.empty() ? 0 : algorithms.front().estimate;
 }
 
-// What stages read and write is part of what an operation costs.
+// The memory that stages read and write is part of an operation's cost.
 std::string with_memory(std::string operation, const Plan& plan, const Choice& choice) {
   const auto list = [&](const char* word, const std::vector<Access>& accesses) {
     std::string types;

@@ -14,7 +14,7 @@ namespace {
 // Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
 int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
 
-// What another program left of a stage.
+// The parts of a stage that another program left.
 const Parts* parts_of(const std::vector<Parts>& merges, int stage) {
   const auto found =
       std::find_if(merges.begin(), merges.end(), [&](const Parts& parts) { return parts.stage == stage; });
@@ -45,7 +45,7 @@ std::string list_of(const Kernel& kernel, const char* name, bool (*holds)(const 
   return text + (any.empty() ? " false" : any) + "; }\n";
 }
 
-// What the stages are written with.
+// The frames that stages are written into.
 struct Frames {
   Frame full, kept;
 };

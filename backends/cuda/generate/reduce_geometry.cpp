@@ -40,7 +40,7 @@ Geometry geometry(std::int64_t kept, std::int64_t reduced, bool kept_first, int 
            kept * g.reduced_threads / 2 >= kManyThreads)
       g.reduced_threads /= 2;
     while (g.threads() < 128 && 2 * g.kept_threads <= kept) g.kept_threads *= 2;
-    // What the warps of a block accumulated meets in shared memory.
+    // The sums of a block's warps meet in shared memory.
     while (g.reduced_threads > 1 && std::max(1, g.threads() / 32) * g.kept_threads * bytes > kSharedBytes)
       g.reduced_threads /= 2;
   } else {

@@ -15,7 +15,7 @@ std::int64_t power_of_two(std::int64_t least) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
 }
 
-// What rows.cuh reads of Body.
+// The members of Body that rows.cuh reads.
 std::string row_members(const Plan& plan, const Kernel& kernel, int axis, BodyWriter& body) {
   const Operand& x = kernel.head->operands[0];
   const Access& y = kernel.stores[0];

@@ -14,8 +14,8 @@
 namespace nixie::cuda {
 namespace {
 
-// What a map reads for a channel or an image (`from`), where its result, row-major images, is read through `read`; none
-// where the reader goes on from channel to channel, or from image to image, along an axis of pixels.
+// The access of a map to a channel or an image (`from`), where its result, row-major images, is read through `read`;
+// none where the reader goes on from channel to channel, or from image to image, along an axis of pixels.
 std::optional<Access> seen_through(const Access& from, const Access& read, const Shape& domain, const Shape& images) {
   const std::int64_t image = images.row_major()[0], plane = images.row_major()[1];
   Access seen{.slot = from.slot, .offset = from.offset};

@@ -1,10 +1,9 @@
 // The steps of lowering, in order.
 #include "nixie/backends/cuda/rewrite/lower.h"
 
-#include <cstdlib>
-
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/absorb.h"
+#include "nixie/backends/settings/environment.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -60,8 +59,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   share_launches(grouping);
   write_groups(grouping, plan);
 
-  const char* trace = std::getenv("NIXIE_TRACE");
-  if (trace && std::string_view(trace).find("families") != std::string_view::npos)
+  if (is_traced(BackendTrace::families))
     for (const Group& group : plan.groups) fmt::print(stderr, "{}\n", explain(plan, group));
 }
 

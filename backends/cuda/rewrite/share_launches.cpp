@@ -14,7 +14,7 @@
 namespace nixie::cuda {
 namespace {
 
-// What a kernel may read and write: above it the time is that of memory, not of the launch.
+// The most that a kernel may read and write: above it the time is that of memory, not of the launch.
 constexpr std::int64_t kMostBytes = 16 << 20;
 // By what share the bytes in use at a time may grow because of kernels that wait for others; and what they may grow by
 // where they are few.

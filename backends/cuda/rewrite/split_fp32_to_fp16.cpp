@@ -24,7 +24,7 @@
 namespace nixie::cuda {
 namespace {
 
-// What to read at each position of a domain; outside reads zero.
+// An access at each position of a domain; outside reads zero.
 struct Reading {
   Shape shape = {};
   Access access = {};

@@ -33,7 +33,7 @@ class Splitter {
   void forget_copies_of_what_is_written(const Kernel& kernel);
 
  private:
-  // What planes are made of, and how.
+  // The source of planes, and how they are made.
   struct Source {
     Operand from = {};
     int planes = 0;

@@ -20,7 +20,7 @@
 namespace nixie::cuda {
 namespace {
 
-// What an access to all pixels of a domain is to those of one phase along each spatial axis.
+// An access to all pixels of a domain, as one to those of one phase along each spatial axis.
 Access at_phases(Access access, const std::vector<Phase>& phases) {
   for (int axis = 2; axis < 2 + static_cast<int>(phases.size()); ++axis) {
     const Phase& phase = phases[at(axis - 2)];

@@ -60,7 +60,7 @@ class Noise {
   std::map<Dtype, std::shared_ptr<Buffer>> blocks_;
 };
 
-/// What a group reads and writes: sets of memory that take turns, and scratch for any of its algorithms.
+/// The memory that a group reads and writes: sets that take turns, and scratch for any of its algorithms.
 class Arena {
  public:
   Arena(Device& device, const Plan& plan, const Group& group, Noise& noise,

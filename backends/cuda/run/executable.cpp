@@ -2,13 +2,13 @@
 #include "nixie/backends/cuda/run/executable.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <list>
 
 #include "nixie/backends/cuda/run/autotune.h"
 #include "nixie/backends/cuda/run/blas_work.h"
 #include "nixie/backends/cuda/run/collective_work.h"
 #include "nixie/backends/cuda/run/jit_work.h"
+#include "nixie/backends/settings/environment.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/plan_too_large.h"
@@ -43,10 +43,8 @@ class CudaExecutable final : public Executable {
     check_arena_fits();
     make_work();
     allocate();
-    const char* sync = std::getenv("NIXIE_SYNC");
-    const char* trace = std::getenv("NIXIE_TRACE");
-    always_waits_ = sync && *sync == '1';
-    traces_time_ = trace && std::string_view(trace).find("time") != std::string_view::npos;
+    always_waits_ = waits_for_kernels();
+    traces_time_ = is_traced(BackendTrace::time);
   }
 
   void run(std::span<const std::shared_ptr<Buffer>> externals, std::span<const double> scalars) override {
@@ -170,7 +168,7 @@ class CudaExecutable final : public Executable {
     }
   }
 
-  // What a kernel does wrong it mostly does at once: the first run finds out which one it is.
+  // A faulty kernel mostly fails at once: the first run finds out which one it is.
   void run_directly() {
     const bool waits = first_ || always_waits_;
     if (waits) CUDA_CHECK(cudaStreamSynchronize(device_->stream()));

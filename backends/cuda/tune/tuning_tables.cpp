@@ -1,10 +1,9 @@
 // Reads the tables of measured algorithms and looks up the algorithm of a group.
 #include "nixie/backends/cuda/tune/tuning_tables.h"
 
-#include <cstdlib>
-
 #include "nixie/backends/cuda/compile/cubin_cache.h"
 #include "nixie/backends/cuda/compile/embedded_files.h"
+#include "nixie/backends/settings/environment.h"
 
 namespace nixie::cuda {
 std::filesystem::path user_table() {
@@ -24,13 +23,11 @@ TuningDatabase read_tables() {
 }  // namespace
 
 Tuning tuning() {
-  const char* value = std::getenv("NIXIE_TUNING");
-  const std::string word = value ? value : "";
-  if (word.empty() || word == "known") return Tuning::known;
-  if (word == "off") return Tuning::off;
-  if (word == "measure") return Tuning::measure;
-  check(word == "again", "NIXIE_TUNING is ", word, ", expected off, known, measure or again");
-  return Tuning::again;
+  const std::string word = tuning_word();
+  return word == "off"       ? Tuning::off
+         : word == "measure" ? Tuning::measure
+         : word == "again"   ? Tuning::again
+                             : Tuning::known;
 }
 
 TuningDatabase& known_tuning() {

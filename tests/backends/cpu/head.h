@@ -130,7 +130,7 @@ inline void expect_same(const std::vector<double>& actual, const std::vector<dou
   }
 }
 
-/// What a convolution or product gives by plain loops in double.
+/// A convolution or product by plain loops in double.
 template <class Op>
 std::vector<double> plain_sums(const Op& op, const Array& a, const Array& b, const Shape& result) {
   const std::vector<double> left = a.values(), right = b.values();

@@ -1,8 +1,6 @@
 // Winograd's tiles: their places, and B^T d B of windows, the tiles of a line as lanes.
 #include "nixie/backends/cpu/contract/winograd/winograd_tiles.h"
-
-#include <cstdlib>
-#include <string_view>
+#include "nixie/backends/settings/environment.h"
 
 namespace nixie::cpu {
 namespace {
@@ -84,11 +82,8 @@ void WinogradWindows::transform(const std::vector<WinogradTiling::Segment>& segm
 }
 
 bool winograd_fits(const ConvShape& s) {
-  static const bool forbidden = [] {
-    const char* value = std::getenv("NIXIE_WINOGRAD");
-    return value && std::string_view(value) == "0";
-  }();
-  return !forbidden && s.window == Sizes{1, 3, 3} && s.stride == Sizes{1, 1, 1} && s.dilation == Sizes{1, 1, 1} &&
+  static const bool is_allowed = winograd_is_allowed();
+  return is_allowed && s.window == Sizes{1, 3, 3} && s.stride == Sizes{1, 1, 1} && s.dilation == Sizes{1, 1, 1} &&
          s.in[0] == 1 && s.pad[0] == 0;
 }
 

@@ -1,4 +1,4 @@
-// What f32 convolutions cost split and unsplit. Fitted to 120 random layers in fp32 and 113 in tf32 on an H200
+// The cost of f32 convolutions split and unsplit. Fitted to 120 random layers in fp32 and 113 in tf32 on an H200
 // (benchmark sweep --seed 101).
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 

@@ -12,7 +12,7 @@
 namespace nixie::cuda {
 namespace {
 
-// What a block computes at a time: 512 / warps_n rows by warps_n * 4 * thread_n columns.
+// The part of the result that a block computes at a time: 512 / warps_n rows by warps_n * 4 * thread_n columns.
 struct FfmaTile {
   int warps_n = 0, thread_n = 0;
   int stages = 0;           //< that shared memory holds at once

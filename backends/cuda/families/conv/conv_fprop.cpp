@@ -57,7 +57,7 @@ int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
   return std::clamp(room / loaded.of_pixels, 0, 4);
 }
 
-// What a thread accumulates for parts stays in registers, beside the sums of its tile, which no other block shares.
+// The parts that a thread accumulates stay in registers, beside the sums of its tile, which no other block shares.
 std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, !choice.leaves);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)

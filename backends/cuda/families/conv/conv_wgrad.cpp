@@ -36,7 +36,7 @@ std::optional<PatchTile> patch_of(const Plan& plan, const Choice& choice, const 
   return gradient_patch(problem_of(choice), chip, epilogue_bytes(plan, choice.kernel), !choice.channel_sum);
 }
 
-// What conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh do not share.
+// The differences of conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh.
 struct Program {
   std::string file = {}, tile = {}, defines = {};
   ConvProblem conv = {};  // as the program sees it

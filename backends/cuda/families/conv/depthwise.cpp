@@ -40,7 +40,7 @@ struct Computed : ConvProblem {
 
   int result_channels() const { return to_input ? channels : filters; }
   int many() const { return filters / channels; }  // filters of a channel
-  // What a thread reads at a place for so many channels of the result, and the filters that it takes there.
+  // The channels that a thread reads at a place for so many of the result, and the filters that it takes there.
   int source_lanes(int lanes) const { return to_input ? lanes * many() : std::max(lanes / many(), 1); }
   int filter_lanes(int lanes) const { return to_input ? lanes * many() : lanes; }
   bool sends(int lanes) const {

@@ -93,7 +93,7 @@ class PlaneLowering {
     return images.shape.size() / images.shape[kDepth] * depth.planes * depth.taps * size_of(dtype_of(plan_, images));
   }
 
-  // What copies and products of planes should take.
+  // The seconds that copies and products of planes should take.
   double seconds(const Kernel& kernel, const Depth& depth, std::int64_t copied) const {
     constexpr double kShare = 2 / 3.0;  // of the rate of tensor cores
     const Shape &a = kernel.head->operands[0].shape, &b = kernel.head->operands[1].shape;

@@ -21,7 +21,7 @@ Kernel zeros(int slot, std::int64_t size) {
 // So many parts of a group's filters in one kernel: all loads are on their way before the first store, in registers.
 constexpr std::size_t kPartsAtOnce = 8;
 
-// What is copied at a time: a group's filters, of a phase, at the taps that meet a pixel of blocks.
+// The filters that are copied at a time: a group's, of a phase, at the taps that meet a pixel of blocks.
 struct Copied {
   Access load = {};
   std::int64_t to = 0;

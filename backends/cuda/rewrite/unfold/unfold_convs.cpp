@@ -127,7 +127,7 @@ class Unfolding {
     return all;
   }
 
-  // What a strided input gradient, or its phases, should take. Phases of f32 operands run side by side where they leave
+  // The seconds of a strided input gradient, or its phases. Phases of f32 operands run side by side where they leave
   // a part of the chip.
   double seconds_in(const Plan& plan) const {
     constexpr double kBesideOthers = 0.6, kZeros = 0.4;  // launches, zeros in ones that several share
@@ -255,8 +255,8 @@ class Unfolding {
     return slot;
   }
 
-  // What the copied images take at each position, of one tap along copied axes, of a pixel of blocks; none past the
-  // last tap.
+  // The pixels that copied images take at each position, of one tap along copied axes, of a pixel of blocks; none past
+  // the last tap.
   static std::optional<Access> pixels_of(const Form& form, const Operand& from, std::array<std::int64_t, 2> tap) {
     Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
     load.inside = {{0, form.sum.count}, {0, form.sum.all_channels()}};

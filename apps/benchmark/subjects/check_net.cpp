@@ -1,6 +1,6 @@
 // Compares the probe's contractions with double, and the timed graph, whose kernels are fused differently, with the
 // probe, for parameters that make the net well-conditioned.
-#include "nixie/apps/benchmark/checks/check_net.h"
+#include "nixie/apps/benchmark/subjects/check_net.h"
 
 #include <fmt/format.h>
 
