@@ -31,11 +31,15 @@ std::int64_t stage_bytes(const Tile& tile, std::int64_t rows_b, int terms, int p
 }
 
 // Clocks of one stage of `terms` along the reduction: products of 64 x n take n / 2 clocks per 16 terms, or longer
-// if shared memory or the L2 cache delivers the operands more slowly.
-std::int64_t stage_clocks(const Tile& tile, std::int64_t rows_b, int terms, int products, const Chip& chip) {
+// if shared memory or the L2 cache delivers the operands more slowly, in lines of 128 bytes.
+std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int products, const Chip& chip) {
   const std::int64_t clocks = tile.sharing() * tile.mma_m * (terms / 16) * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max<std::int64_t>(products * clocks,
-                                stage_bytes(tile, rows_b, terms, products) / chip.l2_bytes_per_clock);
+  return std::max<std::int64_t>(products * clocks, planes_of(products) * lines * 128 / chip.l2_bytes_per_clock);
+}
+
+// Lines of L2 in a stage of a filter gradient: each pixel's slice of images is one.
+std::int64_t gradient_lines(const ConvProblem& conv, const Tile& tile) {
+  return tile.rows() + tile.n * 64 / gradient_slice(conv);
 }
 
 // What windows of one pixel take, fitted to 690 times of 160 layers in fp16 on an H200 (median error 6 %): the choice
@@ -52,15 +56,14 @@ struct Points {
 
 bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
 
-// L2 gives whole lines of 128 bytes: how many hold 64 channels, where a pixel has `channels`.
-double lines_of(std::int64_t channels) {
-  return 2 - static_cast<double>(std::gcd(2 * channels, std::int64_t{128})) / 128;
+// How many lines hold a slice, where a pixel has `channels`: of 64 channels up to two.
+double lines_of(std::int64_t channels, int slice) {
+  return slice < 64 ? 1 : 2 - static_cast<double>(std::gcd(2 * channels, std::int64_t{128})) / 128;
 }
 
-// Clocks of one stage of `terms`, whose rows take these numbers of lines.
-double point_stage_clocks(const Tile& tile, double rows, int terms, int products, double l2, double least) {
+double point_stage_clocks(const Tile& tile, double lines, int terms, int products, double l2, double least) {
   const double clocks = tile.sharing() * tile.mma_m * (terms / 16) * std::max(tile.n / 2, 16 + tile.n / 4);
-  return std::max({products * clocks, planes_of(products) * rows * terms * 2 / l2, tile.sharing() == 1 ? least : 0});
+  return std::max({products * clocks, planes_of(products) * lines * 128 / l2, tile.sharing() == 1 ? least : 0});
 }
 
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
@@ -73,7 +76,8 @@ std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes, const Chip& c
 bool waits_for_memory(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   return gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n) >= chip.sms &&
-         epilogue_clocks(tile, epilogue_bytes, chip) > stages * stage_clocks(tile, tile.n, 64, conv.products(), chip);
+         epilogue_clocks(tile, epilogue_bytes, chip) >
+             stages * stage_clocks(tile, gradient_lines(conv, tile), 64, conv.products(), chip);
 }
 
 // Stages and epilogues of the busiest block.
@@ -97,12 +101,14 @@ std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epil
   const std::int64_t epilogue =
       waits_for_memory(conv, tile, chip, epilogue_bytes) ? epilogue_clocks(tile, epilogue_bytes, chip) : 0;
   if (!is_point(conv)) {
-    const std::int64_t stage = stage_clocks(tile, tile.n, 64, conv.products(), chip),
+    const std::int64_t stage = stage_clocks(tile, gradient_lines(conv, tile), 64, conv.products(), chip),
                        part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
     return longest_block(schedule, stage, epilogue, tile.in_turn) +
            2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
   }
-  const double lines = tile.rows() * lines_of(conv.filters) + tile.n * lines_of(conv.channels),
+  const int slice = gradient_slice(conv);
+  const double lines =
+                   tile.rows() * lines_of(conv.filters, 64) + tile.n * 64.0 / slice * lines_of(conv.channels, slice),
                bytes =
                    planes_of(conv.products()) * 2.0 * conv.images * conv.p * conv.q * (conv.channels + conv.filters),
                memory = bytes / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) / Points::kGradientClock;
@@ -250,21 +256,23 @@ namespace {
 // The tile with estimates of its products, and of all of the kernel.
 Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
   // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
-  const std::int64_t filter_rows = layer.filter_rows(tile);
+  const auto filter_rows = static_cast<double>(layer.filter_rows(tile));
+  const int slices = layer.stage_terms / layer.slice;
   double epilogue = static_cast<double>(forward_epilogue_clocks(tile));
   if (is_point(conv)) {
-    const double lines = tile.rows() * lines_of(layer.channels) +
-                         (tile.resident ? 0
-                                        : static_cast<double>(filter_rows) *
-                                              lines_of(layer.transposed ? layer.filters : layer.channels));
+    const double filters = tile.resident
+                               ? 0
+                               : filter_rows * lines_of(layer.transposed ? layer.filters : layer.channels, layer.slice),
+                 lines = slices * (tile.rows() * lines_of(layer.channels, layer.slice) + filters);
     const double stage =
         point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2, Points::kStage);
     tile.products = static_cast<std::int64_t>(Points::kTile + static_cast<double>(layer.stages) * stage);
     epilogue = tile.rows() * tile.n * (tile.in_turn ? Points::kStoredInTurn : Points::kStored) *
-               (0.26 + 0.74 * lines_of(layer.filters));
+               (0.26 + 0.74 * lines_of(layer.filters, 64));
     tile.clocks = static_cast<std::int64_t>(Points::kStart);
   } else {
-    tile.products = layer.stages * stage_clocks(tile, filter_rows, layer.stage_terms, conv.products(), chip);
+    const auto lines = static_cast<std::int64_t>(slices * (tile.rows() + filter_rows));
+    tile.products = layer.stages * stage_clocks(tile, lines, layer.stage_terms, conv.products(), chip);
   }
   tile.clocks += forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);
   return tile;
