@@ -15,7 +15,6 @@
 #include <string>
 
 #include "nixie/core/base/check_fields.h"
-#include "nixie/core/graph/world.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/variable.h"
 
@@ -28,9 +27,10 @@ struct Pass {
   bool training = true;    ///< enables dropout; batch norm uses the batch's statistics and updates the running ones
   Tensor step = 0;         ///< i32 scalar: selects the random numbers
   std::uint64_t seed = 0;  ///< seed of all random streams
-  World world = {};        ///< the ranks that share the batch: random numbers are those of the whole batch
-  /// The position of the first element of this rank's share among those of all ranks.
-  std::int64_t first_of(const Shape& share) const { return world.rank() * share.size(); }
+  /// Which of the equal shares of a batch this is, from 0: its random numbers are those of the whole batch.
+  std::int64_t share = 0;
+  /// The position in the whole batch's values of the first element of the share's.
+  std::int64_t first_of(const Shape& values) const { return share * values.size(); }
   /// Called with the result of every layer of a container, in order, with the layer's Scope open; may be empty.
   std::function<void(const Tensor& result)> observe = {};
   /// Called in training with the output of every auxiliary_loss layer, with the layer's Scope open; may be empty.

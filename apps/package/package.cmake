@@ -33,7 +33,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}) # libnixie.so itself
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake, libfmt-dev") # what programs that use the library need besides
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3") # the charts and pages of trainer benchmark
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3, openmpi-bin") # charts and pages of trainer benchmark; several ranks
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Trains neural networks from a YAML file or from C++, on CPUs and on NVIDIA GPUs,
  whose driver and CUDA libraries are found at run time.")
 if(NOT NIXIE_NATIVE AND NIXIE_ARCH STREQUAL "x86-64-v3")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 namespace nixie {
 namespace {
@@ -13,6 +14,9 @@ void add(std::vector<double>& total, const Tensor& sums) {
   total.resize(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) total[i] += values[i];
 }
+
+/// Outputs with a value for each sample; the others are sums.
+const std::set<std::string> kOfSamples{"labels", "predicted", "scores", "output", "errors"};
 
 std::string output_name(std::size_t metric) { return "metric" + std::to_string(metric); }
 
@@ -81,18 +85,32 @@ Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& co
       model_(model),
       part_(std::move(part)),
       world_(world),
+      shards_(config, backend, world),
       batch_(options.batch),
       places_(config.places),
       objective_(config, dataset->target()),
       has_accuracy_(objective_.accuracy().has_value()),
       loader_(std::move(dataset), options, 0, false, world),
       step_(
-          backend, [this](const Inputs& in) { return sums(in, world_); }, precision_) {
+          backend, [this](const Inputs& in) { return of_batch(in); }, precision_) {
   if (has_accuracy_) metrics_.push_back(*objective_.accuracy());
   metrics_.insert(metrics_.end(), config.metrics.begin(), config.metrics.end());
 }
 
-Outputs Evaluator::sums(const Inputs& in, const World& world, const std::function<void(const Tensor&)>& observe) const {
+Outputs Evaluator::of_batch(const Inputs& in) const {
+  std::map<std::string, std::vector<Tensor>> parts;
+  for (std::int64_t shard = 0; shard < shards_.of_rank(); ++shard) {
+    std::map<std::string, Tensor> own;
+    for (const char* name : {"images", "labels", "weights"}) own.emplace(name, shards_.rows(in[name], shard));
+    for (const auto& [name, value] : sums(Inputs(std::move(own)))) parts[name].push_back(value);
+  }
+  Outputs outputs;
+  for (const auto& [name, of_shards] : parts)
+    outputs.emplace(name, kOfSamples.contains(name) ? shards_.samples(of_shards) : shards_.sum(of_shards));
+  return outputs;
+}
+
+Outputs Evaluator::sums(const Inputs& in, const std::function<void(const Tensor&)>& observe) const {
   Pass pass{.training = false, .observe = observe};
   const Tensor &labels = in["labels"], &of_samples = in["weights"];
   const Tensor pixels = loader_.dataset().pixels(in["images"]),
@@ -102,26 +120,24 @@ Outputs Evaluator::sums(const Inputs& in, const World& world, const std::functio
   const Tensor weights = objective_.weights(target, of_samples),
                counted = sum(objective_.loss_weights(target, of_samples));
   // Where nothing counts, the loss is a sum: of what label smoothing gives.
-  Outputs outputs{{"loss", all_reduce(world, loss * where(counted > 0, counted, 1))},
-                  {"counted", all_reduce(world, counted)}};
+  Outputs outputs{{"loss", loss * where(counted > 0, counted, 1)}, {"counted", counted}};
   if (objective_.names_classes()) {
-    outputs.emplace("labels", all_gather(world, labels));
-    outputs.emplace("predicted", all_gather(world, argmax(output, {1}, false)));
-    outputs.emplace("scores", all_gather(world, max(class_scores(output, objective_.loss()), {1}, false)));
+    outputs.emplace("labels", labels);
+    outputs.emplace("predicted", argmax(output, {1}, false));
+    outputs.emplace("scores", max(class_scores(output, objective_.loss()), {1}, false));
   } else if (objective_.names_pixels()) {
     const Tensor classes = argmax(output, {1}, false);
-    outputs.emplace("output", all_gather(world, classes));
+    outputs.emplace("output", classes);
     const Tensor wrong = classes != target, counts = objective_.weights(target);
-    outputs.emplace("errors", all_gather(world, sample_means(counts.has_value() ? logical_and(wrong, counts) : wrong)));
+    outputs.emplace("errors", sample_means(counts.has_value() ? logical_and(wrong, counts) : wrong));
   } else {
     const Tensor numbers = cast(class_scores(output, objective_.loss()), Dtype::f32);
-    outputs.emplace("output", all_gather(world, numbers));
-    outputs.emplace("errors", all_gather(world, sample_means(abs(numbers - target))));
+    outputs.emplace("output", numbers);
+    outputs.emplace("errors", sample_means(abs(numbers - target)));
   }
   for (std::size_t i = 0; i < metrics_.size(); ++i) {
     const std::string key = "metrics." + std::to_string(i - (has_accuracy_ && i > 0 ? 1 : 0));
-    outputs.emplace(output_name(i),
-                    at_key(places_, key, [&] { return all_reduce(world, metrics_[i].sums(output, target, weights)); }));
+    outputs.emplace(output_name(i), at_key(places_, key, [&] { return metrics_[i].sums(output, target, weights); }));
   }
   return outputs;
 }
@@ -145,7 +161,7 @@ std::optional<Evaluation> Evaluator::run(const std::function<bool()>& stop) {
     if (!std::isfinite(loss) && std::isfinite(result.loss))
       result.non_finite =
           first_non_finite(backend_, precision_, *batch, part_, inputs,
-                           [&](const Inputs& in, const auto& observe) { return sums(in, {}, observe).at("loss"); });
+                           [&](const Inputs& in, const auto& observe) { return sums(in, observe).at("loss"); });
     result.loss += loss;
     counted += outputs.at("counted").item();
     const std::int64_t count = std::min(batch_, loader_.samples() - result.samples);

@@ -3,6 +3,7 @@
 
 #include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
+#include "nixie/apps/trainer/shards.h"
 #include "nixie/core/step.h"
 #include "nixie/data/loader.h"
 #include "nixie/layers/registry.h"
@@ -62,8 +63,10 @@ class Evaluator {
   std::optional<Evaluation> run(const std::function<bool()>& stop = {});
 
  private:
-  /// Of the batches of all ranks of `world`; `observe` as in Pass.
-  Outputs sums(const Inputs& in, const World& world, const std::function<void(const Tensor&)>& observe = {}) const;
+  /// Of the whole batch: sums over all shards, and all samples' results.
+  Outputs of_batch(const Inputs& in) const;
+  /// Of a part of it; `observe` as in Pass.
+  Outputs sums(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
   std::map<std::string, Tensor> placeholders() const;
 
   Backend& backend_;
@@ -71,6 +74,7 @@ class Evaluator {
   Model model_;
   std::string part_;
   World world_;
+  Shards shards_;
   std::int64_t batch_;  // of all ranks
   Places places_;
   Objective objective_;

@@ -47,6 +47,7 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       averages_(averages),
       statistics_(statistics),
       world_(world),
+      shards_(config, backend, world),
       mixing_(config.mixing, config.seed, world),
       step_(scalar("step", Dtype::i32)),
       loss_sum_(scalar("loss_sum", Dtype::f32)),
@@ -123,10 +124,11 @@ std::map<std::string, Tensor> TrainStep::placeholders() const {
   return inputs;
 }
 
-TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(const Tensor&)>& observe) const {
+TrainStep::Result TrainStep::forward(const Inputs& in, std::int64_t share,
+                                     const std::function<void(const Tensor&)>& observe) const {
   // Each batch of a step draws other random numbers.
   const Tensor now = step_, draw = config_.accumulate > 1 ? now * config_.accumulate + part_ : now;
-  Pass pass{.training = true, .step = draw, .seed = config_.seed, .world = world_, .observe = observe};
+  Pass pass{.training = true, .step = draw, .seed = config_.seed, .share = share, .observe = observe};
   const Tensor images = data_.pixels(in["images"]);
   const auto loss_of = [&](const AnyLoss& loss, const Tensor& output) {
     const Tensor target = objective_.target(output, images, in["labels"]);
@@ -155,24 +157,49 @@ TrainStep::Result TrainStep::forward(const Inputs& in, const std::function<void(
   return result;
 }
 
-TrainStep::Result TrainStep::run(const Inputs& in) const {
-  const std::vector<Variable>& values = model_.parameters().all();
-  const std::vector<Tensor> before(values.begin(), values.end());
-  Result result = forward(in);
-  if (!world_.is_alone()) share_buffers(before);
+TrainStep::Result TrainStep::run_shard(const Inputs& in, std::int64_t shard) const {
+  std::map<std::string, Tensor> own{{"images", shards_.rows(in["images"], shard)},
+                                    {"labels", shards_.rows(in["labels"], shard)}};
+  if (mixing_.is_on()) own.emplace("mixing", in["mixing"]);
+  Result result = forward(Inputs(std::move(own)), shards_.number(shard));
   if (result.weight.has_value()) result.loss = result.loss * result.share;
   if (result.counted.has_value()) result.accuracy = result.accuracy * result.counted;
   result.slopes = gradients(optimizer_.scaled(result.loss), optimizer_.parameters());
   return result;
 }
 
-void TrainStep::share_buffers(const std::vector<Tensor>& before) const {
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const Variable& value = model_.parameters().all()[i];
-    const Tensor now = value;
-    if (now.id() != before[i].id() && is_floating(now.dtype()))
-      value.set(all_reduce(world_, now) * (1.0 / world_.size()));
+TrainStep::Result TrainStep::run(const Inputs& in) const {
+  if (shards_.of_batch() == 1) return run_shard(in, 0);
+  // Each shard begins with the same running statistics; the new ones are the mean of the shards'.
+  const std::vector<Variable> values = model_.parameters().all();
+  const std::vector<Tensor> before(values.begin(), values.end());
+  std::vector<Result> results;
+  std::vector<std::vector<Tensor>> after(values.size());
+  for (std::int64_t shard = 0; shard < shards_.of_rank(); ++shard) {
+    results.push_back(run_shard(in, shard));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Tensor now = values[i];
+      if (now.id() == before[i].id()) continue;
+      after[i].push_back(now);
+      values[i].set(before[i]);
+    }
   }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!after[i].empty())
+      values[i].set(is_floating(values[i].dtype())
+                        ? shards_.sum(after[i]) * (1 / static_cast<double>(shards_.of_batch()))
+                        : after[i][0]);
+  const auto sum_of = [&](const auto& member) {
+    std::vector<Tensor> parts;
+    for (Result& result : results) parts.push_back(member(result));
+    return parts[0].has_value() ? Shards::own_sum(std::move(parts)) : Tensor{};
+  };
+  Result sum = results[0];
+  for (Tensor Result::*number : {&Result::loss, &Result::accuracy, &Result::weight, &Result::counted})
+    sum.*number = sum_of([&](const Result& result) { return result.*number; });
+  for (std::size_t i = 0; i < sum.slopes.size(); ++i)
+    sum.slopes[i].value = sum_of([&](const Result& result) { return result.slopes[i].value; });
+  return sum;
 }
 
 NonFinite TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std::int64_t part) {
@@ -180,7 +207,7 @@ NonFinite TrainStep::first_non_finite(const Batch& batch, std::int64_t step, std
   part_.set(static_cast<std::int32_t>(part));
   const NonFinite found = nixie::first_non_finite(
       backend_, config_.policy(), batch, "the training half", inputs_of(batch, step * config_.accumulate + part),
-      [this](const Inputs& in, const auto& observe) { return forward(in, observe).loss; });
+      [this](const Inputs& in, const auto& observe) { return forward(in, world_.rank(), observe).loss; });
   part_.set(0);
   return found;
 }
@@ -226,9 +253,9 @@ void TrainStep::complete(Result& result) {
     add(result.weight, part_weight_), add(result.counted, part_counted_);
   }
   // The last layers' gradients are the first that the backward pass makes.
-  for (std::size_t i = sums.size(); i-- > 0;) sums[i] = all_reduce(world_, sums[i]);
+  for (std::size_t i = sums.size(); i-- > 0;) sums[i] = all_reduce(shards_.world(), sums[i]);
   for (Tensor* number : {&result.loss, &result.accuracy, &result.weight, &result.counted, &norms})
-    if (number->has_value()) *number = all_reduce(world_, *number);
+    if (number->has_value()) *number = all_reduce(shards_.world(), *number);
   const double each = 1 / static_cast<double>(parts());
   const auto share_of = [&](const Tensor& total) {
     return total.has_value() ? where(total > 0, 1 / total, 0) : Tensor(each);  // 0: no label counts

@@ -5,6 +5,7 @@
 #include "nixie/apps/trainer/mixing.h"
 #include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
+#include "nixie/apps/trainer/shards.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/core/state/graph.h"
 #include "nixie/core/step.h"
@@ -72,12 +73,12 @@ class TrainStep {
   };
   /// Of this rank's share of a batch, with slopes.
   Result run(const Inputs& in) const;
+  /// Of one of its shards.
+  Result run_shard(const Inputs& in, std::int64_t shard) const;
   /// Adds the step's earlier batches, then the other ranks' results, and divides the sums.
   void complete(Result& result);
   /// Without slopes; `observe` as in Pass.
-  Result forward(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
-  /// Makes the running statistics that a forward pass sets the means of the ranks'.
-  void share_buffers(const std::vector<Tensor>& before) const;
+  Result forward(const Inputs& in, std::int64_t share, const std::function<void(const Tensor&)>& observe = {}) const;
   /// The squared norm of the gradients of its batch by itself.
   static Tensor norm_of_batch(const Result& result);
   Outputs add_body(const Inputs& in);
@@ -91,8 +92,8 @@ class TrainStep {
   std::map<std::string, Tensor> inputs_of(const Batch& batch, std::int64_t draw) const;
   /// As a batch, with shapes and types alone.
   std::map<std::string, Tensor> placeholders() const;
-  /// The ranks' batches of a step are parts of it, too.
-  std::int64_t parts() const { return config_.accumulate * world_.size(); }
+  /// The shards of its batches.
+  std::int64_t parts() const { return config_.accumulate * shards_.of_batch(); }
   bool skips() const { return config_.non_finite == "skip"; }
 
   const TrainConfig& config_;
@@ -103,6 +104,7 @@ class TrainStep {
   const Averages* averages_;
   Statistics* statistics_;
   World world_;
+  Shards shards_;
   Mixing mixing_;
   Variable step_, loss_sum_, accuracy_sum_, non_finite_, skipped_;
   Variable batch_norms_, step_norms_, part_norms_, rate_factor_;

@@ -207,6 +207,13 @@ TrainConfig read_config(const Tree& tree) {
     problems.add(tree.find("noise_scale")->place,
                  "noise_scale compares the gradients of a step's batches, but accumulate is ", config.accumulate,
                  ", expected 2 or more");
+  if (config.reduction == "ordered" && config.accumulate > 1)
+    problems.add(tree.find("reduction")->place,
+                 "reduction: ordered adds up the shards of one batch, but accumulate is ", config.accumulate,
+                 ", expected 1; take a larger batch");
+  if (config.reduction == "ordered" && (config.mixing.mixup > 0 || config.mixing.cutmix > 0))
+    problems.add(tree.find("reduction")->place,
+                 "reduction: ordered cannot mix samples of different shards; take mixing out");
   if (const Tree* file = tree.find("init_from"); file && !config.init_from.empty()) {
     const Scope scope("init_from");
     Path path;

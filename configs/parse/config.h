@@ -47,6 +47,7 @@ struct TrainConfig {
   int threads = 0;
   std::string precision = "fp32";
   std::string non_finite = "stop";
+  std::string reduction = "fast";
   std::int64_t log_every = 50, save_every = 0, evaluate_every = 0;
   std::int64_t accumulate = 1, keep = 0;
   bool noise_scale = false, report_detail = false;
@@ -113,6 +114,10 @@ struct TrainConfig {
         field("evaluate_every", &C::evaluate_every,
               "steps between two evaluations, each with a checkpoint; 0 = one at the end of each epoch", {0, 1e9}),
         field("accumulate", &C::accumulate, "batches whose gradients make one step", {1, 1e6}),
+        field("reduction", &C::reduction,
+              "fast, or ordered: 8 shards of each batch are computed by themselves and added up by one tree, so that a "
+              "CPU run ends with the same bits on 1, 2, 4 and 8 ranks (docs/scaling.md)",
+              one_of("fast ordered")),
         field("noise_scale", &C::noise_scale,
               "log lines show the gradient noise scale, the batch size beyond which more samples help little; needs "
               "accumulate of 2 or more"),

@@ -29,7 +29,7 @@ bool is_view_of_sums(const Tensor& x) {
 
 Tensor all_reduce(const World& world, const Tensor& x) {
   check_type("all_reduce", x);
-  if (world.is_alone()) return x;
+  if (!world.communicator()) return x;
   if (is_view_of_sums(x)) return Tensor::make(x.node().op, {all_reduce(world, x.inputs()[0])}, x.shape(), x.dtype());
   return collective(CollectiveKind::all_reduce, world, x, x.shape());
 }
@@ -37,14 +37,14 @@ Tensor all_reduce(const World& world, const Tensor& x) {
 Tensor all_gather(const World& world, const Tensor& x) {
   check_type("all_gather", x);
   check(x.rank() > 0, "all_gather: the value is a single number, expected at least one axis; reshape it to {1}");
-  if (world.is_alone()) return x;
+  if (!world.communicator()) return x;
   return collective(CollectiveKind::all_gather, world, x, x.shape().with(0, x.shape()[0] * world.size()));
 }
 
 Tensor reduce_scatter(const World& world, const Tensor& x) {
   check_type("reduce_scatter", x);
   check(x.rank() > 0, "reduce_scatter: the value is a single number, expected at least one axis");
-  if (world.is_alone()) return x;
+  if (!world.communicator()) return x;
   const std::int64_t share = world.share_of(x.shape()[0], "reduce_scatter: axis 0");
   return collective(CollectiveKind::reduce_scatter, world, x, x.shape().with(0, share));
 }
@@ -52,7 +52,7 @@ Tensor reduce_scatter(const World& world, const Tensor& x) {
 Tensor broadcast_from(const World& world, const Tensor& x, int root) {
   check_type("broadcast_from", x);
   check(root >= 0 && root < world.size(), "broadcast_from: there is no rank ", root, ", the world has ", world.size());
-  if (world.is_alone()) return x;
+  if (!world.communicator()) return x;
   return collective(CollectiveKind::broadcast, world, x, x.shape(), root);
 }
 

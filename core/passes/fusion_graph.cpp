@@ -218,8 +218,13 @@ void FusionGraph::connect() {
   std::map<std::int64_t, int> collectives;
   for (const auto& [node, unit] : unit_of_)
     if (const auto* op = std::get_if<Collective>(&node->op)) collectives.emplace(op->number, unit);
-  for (auto at = collectives.begin(); at != collectives.end() && std::next(at) != collectives.end(); ++at)
-    edges_.push_back({at->second, std::next(at)->second, EdgeKind::load});
+  int before = -1;
+  for (const auto& [number, unit] : collectives) {
+    check(before < 0 || all()[static_cast<std::size_t>(before)].order < all()[static_cast<std::size_t>(unit)].order,
+          "fuse: the graph's collectives are not in order; call order_collectives first");
+    if (before >= 0) edges_.push_back({before, unit, EdgeKind::load});
+    before = unit;
+  }
 }
 
 }  // namespace nixie

@@ -1,0 +1,57 @@
+// A sum over ranks is a tree as well, so a rank's shards are a subtree.
+#include "nixie/apps/trainer/shards.h"
+
+#include <cstring>
+
+#include "nixie/configs/parse/places.h"
+
+namespace nixie {
+
+namespace {
+
+class OneRank final : public Communicator {
+ public:
+  OneRank() : Communicator(0, {"this machine"}) {}
+  void all_to_all(const void* from, void* to, std::int64_t bytes) override { copy(from, to, bytes); }
+  void all_gather(const void* mine, void* all, std::int64_t bytes) override { copy(mine, all, bytes); }
+  void broadcast(void*, std::int64_t, int) override {}
+
+ private:
+  static void copy(const void* from, void* to, std::int64_t bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+};
+
+}  // namespace
+
+Shards::Shards(const TrainConfig& config, const Backend& backend, const World& world) : world_(world) {
+  if (config.reduction != "ordered") return;
+  at_key(config.places, "reduction", [&] {
+    const std::int64_t batch = config.data.batch();
+    check(kCount % world.size() == 0, "reduction: ordered cuts a batch into ", kCount, " shards, which ", world.size(),
+          " ranks cannot share equally; start 1, 2, 4 or 8");
+    check(batch % kCount == 0, "reduction: ordered cuts a batch into ", kCount, " shards, but batch is ", batch,
+          "; take a multiple of ", kCount);
+  });
+  of_rank_ = kCount / world.size();
+  if (world.is_alone() && backend.name() == "cpu") world_ = World(std::make_shared<OneRank>());
+}
+
+Tensor Shards::rows(const Tensor& share, std::int64_t shard) const {
+  const std::int64_t size = share.shape()[0] / of_rank_;
+  return of_rank_ == 1 ? share : slice(share, {Index::range(shard * size, (shard + 1) * size)});
+}
+
+Tensor Shards::own_sum(std::vector<Tensor> parts) {
+  for (std::size_t step = 1; step < parts.size(); step *= 2)
+    for (std::size_t i = 0; i + step < parts.size(); i += 2 * step) parts[i] = parts[i] + parts[i + step];
+  return parts[0];
+}
+
+Tensor Shards::sum(std::vector<Tensor> of_shards) const { return all_reduce(world_, own_sum(std::move(of_shards))); }
+
+Tensor Shards::samples(const std::vector<Tensor>& of_shards) const {
+  return all_gather(world_, of_shards.size() == 1 ? of_shards[0] : concat(of_shards, 0));
+}
+
+}  // namespace nixie

@@ -1,0 +1,42 @@
+// The shards of a batch under `reduction: ordered`: as many on any number of ranks, added up by one tree.
+#pragma once
+
+#include "nixie/configs/parse/config.h"
+#include "nixie/core/graph/backend.h"
+#include "nixie/core/graph/world.h"
+#include "nixie/core/ops/ops.h"
+
+namespace nixie {
+
+class Shards {
+ public:
+  static constexpr std::int64_t kCount = 8;  ///< of a batch
+
+  /// Of a configuration's batches on these ranks; without `ordered` each rank's share is one. Throws where the batch or
+  /// the ranks do not go together with the number of shards.
+  Shards(const TrainConfig& config, const Backend& backend, const World& world);
+
+  /// The ranks that the sums are over. On the CPU `ordered` lets a process by itself exchange with itself, so that what
+  /// is computed of a sum is computed as on several ranks.
+  const World& world() const { return world_; }
+
+  std::int64_t of_rank() const { return of_rank_; }
+  std::int64_t of_batch() const { return of_rank_ * world_.size(); }
+  /// The number in the batch of the rank's shard.
+  std::int64_t number(std::int64_t shard) const { return world_.rank() * of_rank_ + shard; }
+  /// The rows of the rank's shard in values of its share.
+  Tensor rows(const Tensor& share, std::int64_t shard) const;
+  /// The sum over all shards of all ranks, from that of each of the rank's: neighbours first, so that the order is that
+  /// of a tree over the batch's shards.
+  Tensor sum(std::vector<Tensor> of_shards) const;
+  /// The same of the rank's alone.
+  static Tensor own_sum(std::vector<Tensor> of_shards);
+  /// All shards' samples, in their order, on each rank.
+  Tensor samples(const std::vector<Tensor>& of_shards) const;
+
+ private:
+  World world_;
+  std::int64_t of_rank_ = 1;
+};
+
+}  // namespace nixie
