@@ -101,6 +101,12 @@ class Torch(unittest.TestCase):
         y = nixie.arange(4.0).compute()
         self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
 
+    def test_parts_of_tensors(self):
+        for device in DEVICES:
+            x = torch.arange(9.0, device=device)
+            for part in (x[1:], x[::2], x[:0], x[3], x.reshape(3, 3).T):
+                self.close(nt.relu(part), part)
+
     def train(self, model, x, labels, steps=3):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         losses = []
