@@ -101,6 +101,12 @@ class Torch(unittest.TestCase):
         y = nixie.arange(4.0).compute()
         self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
 
+    def test_parts_of_tensors(self):
+        for device in DEVICES:
+            x = torch.arange(9.0, device=device)
+            for part in (x[1:], x[::2], x[:0], x[3], x.reshape(3, 3).T):
+                self.close(nt.relu(part), part)
+
     def train(self, model, x, labels, steps=3):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         losses = []
@@ -152,6 +158,20 @@ class Torch(unittest.TestCase):
         theirs = copy.deepcopy(ours)
         with torch.autocast("cpu", torch.bfloat16):
             self.close(torch.compile(ours, backend="nixie")(x), theirs(x), "bfloat16", 0.1)
+
+    def test_ops(self):
+        x, w = torch.randn(3, 4, 6), torch.randn(3, 6, 5)
+        whole, mask = torch.arange(72, dtype=torch.int32).reshape(3, 4, 6) * 2**26, x > 0
+        for function, given in (
+            (lambda x: (x.sum(), x.mean(-1, keepdim=True), x.amax((0, 2)), x.amin(1), x.var(1), torch.var_mean(x, (0, 1), correction=0)[0]), (x,)),
+            (lambda x, m: (x.sum(), m.sum(), x + 1, x // 2, x * m), (whole, mask)), (lambda x, w: torch.bmm(x, w) @ w.transpose(1, 2), (x, w)),
+            (lambda x: (x[:, 1:, ::2] + x[:, :3, -1:], x.transpose(0, 2).reshape(6, -1), x.permute(2, 0, 1)[1], x.unsqueeze(1).expand(-1, 2, -1, -1)), (x,)),
+            (lambda x: (x.clamp(min=0), x.clamp(max=0.5), x.clamp(-1, 1), torch.where(x > 0, x, 2.0), x.abs().sqrt(), x.exp().log1p(), x**3, 2 / x), (x,)),
+            (lambda x: (functional.softmax(x.half(), 1, torch.float32), functional.log_softmax(x, 0), x.half() + 1, (x > 0) & (x < 1), ~(x > 0)), (x,)),
+            (lambda x: (x.clone(), x + 1, x + 1, torch.full_like(x, 3), torch.cat([x, x], 2), x.gather(2, x.argsort(2)[:, :2])), (x,)),
+            (lambda x: functional.conv1d(x, torch.ones(2, 4, 3), padding=2, dilation=2), (x,))):
+            torch._dynamo.reset()
+            torch.testing.assert_close(torch.compile(function, backend="nixie")(*given), function(*given), rtol=1e-3, atol=1e-4)
 
     def test_dynamic_shapes(self):
         model, calls = net().eval(), []

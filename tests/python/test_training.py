@@ -4,13 +4,17 @@ import os
 import pathlib
 import signal
 import tempfile
-import threading
 import unittest
 
 import numpy as np
 
 import nixie
 from nixie.training import Printer, batches
+
+try:
+    import sklearn
+except ImportError:
+    sklearn = None
 
 CONFIG = {"model": {"mlp": {"classes": 10}}, "data": {"glyphs": {"train": 96, "test": 32, "batch": 32}}, "epochs": 2, "log_every": 2}
 LAYERS = [{"linear": {"out": 16}}, "relu", {"linear": {"out": 3}}]
@@ -116,6 +120,21 @@ class Training(unittest.TestCase):
                            (lambda: model.fit(iter(pairs)), "iterated again"), (lambda: model.fit(x[:0], y[:0]), "no sample")):
             with self.assertRaisesRegex(ValueError, text):
                 what()
+
+    @unittest.skipIf(sklearn is None, "scikit-learn is missing")
+    def test_scikit_learn(self):
+        from sklearn.base import clone
+        from sklearn.model_selection import GridSearchCV, cross_val_score
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        x, y = spiral()
+        model = nixie.Classifier(LAYERS, schedule={"constant": {"rate": 0.02}}, epochs=10)
+        self.assertGreater(cross_val_score(make_pipeline(StandardScaler(), clone(model)), x, y, cv=3).mean(), 0.8)
+        search = GridSearchCV(model, {"epochs": [1, 10]}, cv=2).fit(x, y)
+        self.assertEqual(search.best_params_, {"epochs": 10})
+        regressor = nixie.Regressor([{"linear": {"out": 1}}], schedule={"constant": {"rate": 0.05}}, epochs=20)
+        self.assertGreater(cross_val_score(regressor, x, x[:, 0] * 2 + 1, cv=3).mean(), 0.9)
 
     def test_safetensors(self):
         net = nixie.models.Net(LAYERS, (1, 2), seed=1)

@@ -202,7 +202,8 @@ def _axes(x, axes):
 
 @op("sum.default", "sum.dim_IntList")
 def sum_of(x, axes=None, keepdims=False, dtype=None):
-    return nx.sum(x, axis=_axes(x, axes), keepdims=keepdims)
+    whole = not nx.isdtype(x.dtype, "real floating")
+    return nx.sum(x, axis=_axes(x, axes), keepdims=keepdims, dtype=nx.int64 if whole else None)
 
 
 @op("mean.default", "mean.dim")
@@ -232,12 +233,12 @@ def var_mean(x, axes=None, correction=1, keepdims=False):
 
 @op("_softmax.default")
 def softmax(x, axis, half_to_float):
-    return nx.nn.softmax(x, axis)
+    return nx.nn.softmax(x.astype("float32") if half_to_float else x, axis)
 
 
 @op("_log_softmax.default")
 def log_softmax(x, axis, half_to_float):
-    return nx.nn.log_softmax(x, axis)
+    return nx.nn.log_softmax(x.astype("float32") if half_to_float else x, axis)
 
 
 @op("gather.default", when=lambda node: not node.kwargs.get("sparse_grad"))

@@ -20,6 +20,13 @@ def _is_channels_last(x):
     return x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
 
 
+def _array(x):
+    try:
+        return _from_dlpack(x)
+    except ValueError:  # a part of a tensor that begins where no kernel reads
+        return _from_dlpack(x.clone())
+
+
 def _arrays(tensors):
     """Arrays that share the tensors' memory, with None and numbers as they are, and which of them are channels-last."""
     arrays, last = [], []
@@ -28,7 +35,7 @@ def _arrays(tensors):
             arrays.append(x), last.append(False)
             continue
         x, is_last = x.detach(), _is_channels_last(x)
-        arrays.append(_from_dlpack(x.permute(0, 2, 3, 1) if is_last else x.contiguous()))
+        arrays.append(_array(x.permute(0, 2, 3, 1) if is_last else x.contiguous()))
         last.append(is_last)
     return arrays, tuple(last)
 

@@ -147,6 +147,13 @@ class _Estimator:
     def __sklearn_is_fitted__(self):
         return hasattr(self, "net_")
 
+    def __sklearn_tags__(self):
+        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+
+        kind = self._estimator_type
+        return Tags(estimator_type=kind, target_tags=TargetTags(required=False), input_tags=InputTags(three_d_array=True),
+                    classifier_tags=ClassifierTags() if kind == "classifier" else None, regressor_tags=RegressorTags() if kind == "regressor" else None)
+
     def _array(self, x):
         x = _asarray(x, device=self.device)
         return x.astype("float32") if str(x.dtype) == "float64" else x
