@@ -11,8 +11,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
-#include "nixie/core/passes/padded_terms.h"
-#include "nixie/core/passes/pooled_gates.h"
+#include "nixie/core/passes/gradient_forms.h"
 #include "nixie/core/state/graph_walk.h"
 
 namespace nixie {

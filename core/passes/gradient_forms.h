@@ -1,4 +1,4 @@
-// Sums of padded arrays that are side by side: the gradient of taking an array apart.
+// Gradients in smaller forms, for simplify: of arrays that are taken apart, and through a ReLU before a max pooling.
 #pragma once
 
 #include <functional>
@@ -16,5 +16,11 @@ using MakeNode = std::function<Tensor(const Op&, std::vector<Tensor>, const Shap
 /// The sum of `terms`, which have the same shape and type, as a concatenation, if they are arrays padded with zeros
 /// that fill the shape and do not overlap, and whole lines along some axis separate them; none otherwise.
 std::optional<Tensor> concat_of_padded(const std::vector<Tensor>& terms, const MakeNode& make);
+
+/// dx * gate, where dx is the gradient of max_pool(x) and the gate is true or false element by element of x, as the
+/// gradient of gated dy; none if the product is another. Each window passes its dy to its maximum alone, so where x
+/// decides whether a gradient passes, so does max_pool(x), which is smaller and spares keeping x for the backward pass.
+std::optional<Tensor> gated_before_pooling(const Map& mul, const std::vector<Tensor>& factors, Dtype dtype,
+                                           const MakeNode& make);
 
 }  // namespace nixie
