@@ -13,12 +13,12 @@
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/memory.h"
-#include "nixie/core/passes/order_collectives.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/short_products.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/state/graph_walk.h"
+#include "nixie/core/state/order_collectives.h"
 #include "nixie/core/state/variable_memory.h"
 
 namespace nixie {

@@ -58,8 +58,8 @@ struct LoaderPosition {
 
 /// Training: every epoch is a new permutation of the dataset, augmented, without the last partial batch.
 /// Evaluation: the dataset's own order, no augmentation, the last batch padded with repeats of weight 0.
-/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Of a batch each
-/// rank of a World gets an equal share: rank 0 the first samples. Not thread-safe.
+/// Order and pixels are a function of (seed, epoch, index), for any number of threads and any start. Each rank
+/// of a World gets an equal share of a batch: rank 0 the first samples. Not thread-safe.
 class Loader {
  public:
   /// Throws Fault::data if the dataset is empty, or a training set smaller than one batch, Fault::usage if the ranks

@@ -48,8 +48,8 @@ struct TensorStatistics {
   double mean = 0;                        ///< of the finite magnitudes; the others count as 0
   std::int64_t first_overflow = 0;        ///< the step, from 1, of the first infinity or NaN; 0: there is none
   std::vector<FormatError> formats = {};  ///< in the order of the options
-  /// Of a sample: how many finite magnitudes are in [2^(i + kLowestExponent), 2^(i + kLowestExponent + 1)); the first
-  /// and the last hold what is beyond. Empty: no step had a histogram.
+  /// Counts of a sample: how many finite magnitudes are in [2^(i + kLowestExponent), 2^(i + kLowestExponent + 1)); the
+  /// first and the last hold what is beyond. Empty: no step had a histogram.
   std::vector<std::int64_t> exponents = {};
 
   static constexpr int kLowestExponent = -44, kExponents = 64;

@@ -63,9 +63,9 @@ class Evaluator {
   std::optional<Evaluation> run(const std::function<bool()>& stop = {});
 
  private:
-  /// Of the whole batch: sums over all shards, and all samples' results.
+  /// The whole batch: sums over all shards, and all samples' results.
   Outputs of_batch(const Inputs& in) const;
-  /// Of a part of it; `observe` as in Pass.
+  /// A part of it; `observe` as in Pass.
   Outputs sums(const Inputs& in, const std::function<void(const Tensor&)>& observe = {}) const;
   std::map<std::string, Tensor> placeholders() const;
 

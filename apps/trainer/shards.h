@@ -12,8 +12,8 @@ class Shards {
  public:
   static constexpr std::int64_t kCount = 8;  ///< of a batch
 
-  /// Of a configuration's batches on these ranks; without `ordered` each rank's share is one. Throws where the batch or
-  /// the ranks do not go together with the number of shards.
+  /// The shards of a configuration's batches on these ranks; without `ordered` each rank's share is one. Throws where
+  /// the batch or the ranks do not go together with the number of shards.
   Shards(const TrainConfig& config, const Backend& backend, const World& world);
 
   /// The ranks that the sums are over. On the CPU `ordered` lets a process by itself exchange with itself, so that what

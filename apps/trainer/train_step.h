@@ -71,9 +71,9 @@ class TrainStep {
     /// that are not ignored), by which the step's means are over all of its labels.
     Tensor weight, share, counted;
   };
-  /// Of this rank's share of a batch, with slopes.
+  /// The result of this rank's share of a batch, with slopes.
   Result run(const Inputs& in) const;
-  /// Of one of its shards.
+  /// The result of one of its shards.
   Result run_shard(const Inputs& in, std::int64_t shard) const;
   /// Adds the step's earlier batches, then the other ranks' results, and divides the sums.
   void complete(Result& result);

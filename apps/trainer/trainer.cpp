@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
-#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/machine.h"
+#include "nixie/apps/trainer/program/watchdog.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
-#include "nixie/apps/trainer/watchdog.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/precision.h"
 

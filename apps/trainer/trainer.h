@@ -94,7 +94,7 @@ class Trainer {
   const TrainConfig& config() const { return config_; }
   const Model& model() const { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }
-  /// Of the steps since the last row of training; none where the configuration asks for none.
+  /// Statistics of the steps since the last row of training; none where the configuration asks for none.
   std::vector<TensorStatistics> statistics() const {
     return statistics_ ? statistics_->results() : std::vector<TensorStatistics>{};
   }

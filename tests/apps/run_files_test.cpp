@@ -11,10 +11,10 @@
 #include <mutex>
 #include <thread>
 
+#include "nixie/apps/trainer/program/watchdog.h"
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/trainer.h"
-#include "nixie/apps/trainer/watchdog.h"
 #include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 

@@ -79,7 +79,7 @@ TEST(Collectives, TakeLargeArrays) {
   });
 }
 
-// Of the sum of all ranks' losses, each a sum of w y with weights of its own.
+// Gradients of the sum of all ranks' losses, each a sum of w y with weights of its own.
 TEST(Collectives, HaveGradientsOfTheSumOfAllLosses) {
   on_ranks(3, [](const World& world, Backend& backend) {
     const Tensor x = ramp(world, {3, 2}, Dtype::f64);

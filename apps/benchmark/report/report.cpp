@@ -9,7 +9,7 @@
 
 #include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/render.h"
-#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 #include "nixie/models/io/durable_file.h"

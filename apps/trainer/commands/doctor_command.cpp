@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/doctor.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "nixie/apps/trainer/machine.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
+#include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/registry.h"
 

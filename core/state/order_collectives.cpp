@@ -1,5 +1,5 @@
 // A collective's inputs were made before it, so no collective needs one of a larger number.
-#include "nixie/core/passes/order_collectives.h"
+#include "nixie/core/state/order_collectives.h"
 
 #include <map>
 #include <unordered_map>

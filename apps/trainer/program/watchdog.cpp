@@ -1,5 +1,5 @@
 // The places where threads wait come from /proc/self/task.
-#include "nixie/apps/trainer/watchdog.h"
+#include "nixie/apps/trainer/program/watchdog.h"
 
 #include <algorithm>
 #include <filesystem>

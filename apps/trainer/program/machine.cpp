@@ -1,5 +1,5 @@
 // Names the processor that the compiler compiled for.
-#include "nixie/apps/trainer/machine.h"
+#include "nixie/apps/trainer/program/machine.h"
 
 #include <thread>
 
