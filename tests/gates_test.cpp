@@ -61,7 +61,7 @@ const Gate kGates[] = {
       "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",
       "apps/trainer/program/signals.cpp",  // /dev/null in the place of closed descriptors
       // what the system says of itself
-      "core/base/free_memory.cpp", "apps/trainer/watchdog.cpp", "apps/trainer/commands/doctor_command.cpp",
+      "core/base/free_memory.cpp", "apps/trainer/program/watchdog.cpp", "apps/trainer/commands/doctor_command.cpp",
       "apps/benchmark/report/facts.cpp", "apps/trainer/program/subprocess.cpp",
       "apps/benchmark/measure/peer_process.cpp"}},  // what that process complains of
 };
