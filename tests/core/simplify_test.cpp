@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

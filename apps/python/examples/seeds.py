@@ -139,9 +139,9 @@ def gpu_of(function, *given):
 
 
 def milliseconds(function, times=5):
-    """The fastest of several runs."""
+    """The fastest of several runs, for a second at most."""
     found = []
-    for _ in range(times):
+    while len(found) < times and sum(found) < 1:
         start = time.perf_counter()
         function()
         found.append(time.perf_counter() - start)
@@ -152,9 +152,10 @@ def main(scale=1.0):
     print(f"{'on ' + DEVICE:40} {'nixie ms':>10} {'numpy ms':>10} {'cupy ms' if cupy else '':>10}")
     for seeds in (products, exponential, layers, elements, nervana):
         for name, run, in_numpy, in_cupy in seeds(scale):
-            np.testing.assert_allclose(run()(), in_numpy(), rtol=1e-3, atol=1e-3, err_msg=name)
-            theirs = f"{milliseconds(in_cupy):10.3f}" if in_cupy else ""
-            print(f"{name:40} {milliseconds(run):10.3f} {milliseconds(in_numpy):10.3f} {theirs}")
+            ours, theirs = (each.reshape(-1)[:10_000_000] for each in (run()(), in_numpy()))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-3 * np.abs(theirs).max(), err_msg=name)
+            in_cupy_ms = f"{milliseconds(in_cupy):10.3f}" if in_cupy else ""
+            print(f"{name:40} {milliseconds(run):10.3f} {milliseconds(in_numpy):10.3f} {in_cupy_ms}".rstrip(), flush=True)
 
 
 if __name__ == "__main__":

@@ -229,4 +229,5 @@ def backend(module, inputs):
     return backend(module, inputs)
 
 
-torch._dynamo.register_backend(name="nixie")(backend)
+if "nixie" not in torch._dynamo.list_backends():  # an installed package is found by its entry point
+    torch._dynamo.register_backend(name="nixie")(backend)
