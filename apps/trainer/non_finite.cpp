@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "nixie/apps/trainer/study/run_statistics.h"
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {
@@ -99,11 +100,11 @@ void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
   const std::string array = non_finite_array(snapshot()), last = origin_.saved,
                     saved = last.empty() ? "no checkpoint was saved" : "the last good checkpoint " + last;
   const std::int64_t logged = state_.logged;
-  const std::string overflow = overflow_text();
+  const std::string overflow = overflow_text(statistics());
   const NonFinite found = what == NonFinite::kLoss ? first_non_finite(step)
                           : what == kTestLoss      ? evaluation_->non_finite
                                                    : NonFinite{};
-  std::string where = found.text() + overflow;
+  std::string where = found.text() + (overflow.empty() ? "" : "; " + overflow);
   if (found.where.empty() && !array.empty() && array != what) where = ", nor is " + array + where;
   const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
   const std::string remedy =

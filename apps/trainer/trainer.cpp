@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/watchdog.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
+#include "nixie/apps/trainer/study/run_statistics.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/precision.h"
 
@@ -91,13 +92,6 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
 std::optional<Averages> averages_of(const TrainConfig& config, const Model& model, const Shape& input) {
   if (config.ema == 0) return std::nullopt;
   return Averages(model, averaged_model(config, input), config.ema);
-}
-
-std::optional<Statistics> statistics_of(const TrainConfig& config, const Model& model) {
-  return at_key(config.places, "statistics", [&]() -> std::optional<Statistics> {
-    Statistics statistics(config.statistics, config.policy(), model.formats());
-    return config.statistics.every > 0 ? std::optional(std::move(statistics)) : std::nullopt;
-  });
 }
 
 TrainerOptions with_backend(TrainerOptions options, const TrainConfig& config) {
@@ -219,10 +213,6 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   throw;
 }
 
-void Trainer::start_loader() {
-  loader_.start({.epoch = step() / steps_per_epoch(), .batch = step() % steps_per_epoch() * config_.accumulate});
-}
-
 bool Trainer::train_on(const std::function<bool()>& save_now) {
   measure_for_report();
   std::optional<Watchdog> watchdog;  // before the folder holds a run: its thread may be refused
@@ -302,8 +292,6 @@ void Trainer::show_running_figures() {
   const auto steps = static_cast<double>(state_.step - state_.logged - sums.skipped);
   if (steps >= 1) progress_.running(sums.loss / steps, objective().accuracy() ? sums.accuracy / steps : NAN, rate());
 }
-
-double Trainer::rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
 
 void Trainer::read_sums() {
   const StepSums sums = train_step_.sums();

@@ -154,7 +154,9 @@ class Trainer {
   void keep_last();
   /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
   void open_record();
-  void start_loader();
+  void start_loader() {
+    loader_.start({.epoch = step() / steps_per_epoch(), .batch = step() % steps_per_epoch() * config_.accumulate});
+  }
   bool train_on(const std::function<bool()>& save_now);
   /// The next batch of the step that follows those that are done.
   const Batch& next_batch();
@@ -179,7 +181,7 @@ class Trainer {
   /// Saves alone where nothing is held out.
   bool evaluate_and_save(const std::function<bool()>& stop);
   double score(const Evaluation& result) const;
-  double rate() const;
+  double rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
   /// Restores the newest checkpoint before step `below` on the present course, else the start. Checkpoints saved on a
   /// signal are skipped unless `any` or the run began with it: stopped and resumed it ends as if it had not been.
   void go_back(std::int64_t below, bool any = false);
@@ -212,8 +214,6 @@ class Trainer {
   Objective objective() const { return Objective(config_, data_.train->target()); }
   /// Writes a row of statistics, and says where a value first was not finite.
   void log_statistics();
-  /// `; the first infinity or NaN that statistics saw is in ROLE of LAYER at step N`; "" where there is none.
-  std::string overflow_text() const;
   void measure_for_report();
   void write_report();
   const Folder* folder() const { return lock_ ? &lock_->folder() : nullptr; }

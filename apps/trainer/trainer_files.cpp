@@ -6,6 +6,7 @@
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
+#include "nixie/apps/trainer/study/run_statistics.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/durable_file.h"
@@ -174,6 +175,13 @@ void Trainer::write_report() {
                           .statistics = detail_.statistics,
                           .gradients = detail_.gradients ? (*detail_.gradients)(24) : std::vector<Histogram>{},
                           .is_done = step() == total_steps() || is_out_of_patience(config_, state_)}));
+}
+
+void Trainer::log_statistics() {
+  if (!statistics_) return;
+  detail_.statistics = statistics_->results();
+  if (record_) record_->statistics(state_.step, detail_.statistics, config_.statistics.shadow);
+  if (const std::string text = overflow_text(detail_.statistics); !text.empty()) progress_.line(text);
 }
 
 void Trainer::take_memory() {

@@ -184,11 +184,22 @@ double memory_clocks(const Plan& plan, const Kernel& kernel, const Chip& chip) {
   return clocks_of_bytes(bytes, chip);
 }
 
-// Whether a full stage after this one reads what is stored.
+// Whether a full stage after this one reads what is stored. A kernel that only sums may find a filter gradient that
+// reads the values anyway.
 bool read_after(const Kernel& kernel, int stage, const Access& stored) {
   for (std::size_t s = at(stage) + 1; s < kernel.stages.size(); ++s)
     for (const Instruction& in : kernel.stages[s].body)
       if (kernel.stages[s].full && in.primitive == Primitive::load && kernel.loads[at(in.index)] == stored) return true;
+  return false;
+}
+
+// The same where the kernel is split: whether a later group reads what is stored together with what this one makes.
+bool read_beside(const Grouping& grouping, std::size_t group, const Access& stored) {
+  const Kernel& kernel = grouping.groups[group].members[0];
+  for (std::size_t later = group + 1; later < grouping.groups.size(); ++later)
+    if (grouping.reads(later, stored.slot) &&
+        std::ranges::any_of(kernel.stores, [&](const Access& made) { return grouping.reads(later, made.slot); }))
+      return true;
   return false;
 }
 
@@ -209,9 +220,7 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
   if (makers.size() != 1 || makers[0] >= other || first < 0) return {};
   const std::vector<std::size_t> moved =
       Reader(grouping, kernel, makers[0], other).movable(kernel.stages[at(first)], *stored);
-  // One sum alone, as of a bias gradient, may find a filter gradient that reads the values anyway; a normalisation's
-  // are several, also where what they normalise is made by another kernel.
-  if (moved.empty() || (moved.size() == 1 && !read_after(kernel, first, *stored))) return {};
+  if (moved.empty() || !(read_after(kernel, first, *stored) || read_beside(grouping, other, *stored))) return {};
   const auto [split, own] = apart(kernel, first, moved);
   const Stage& stage = split.stages[at(own)];
   const AccumulatorCode accumulators = accumulator_code(stage);
