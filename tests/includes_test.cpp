@@ -40,9 +40,9 @@ const std::map<std::string, std::vector<std::string>> kRooms = {
 };
 
 // Subfolders whose headers are installed beside those at the top of their folders.
-const std::set<std::string> kPublicRooms = {"core/base",           "core/graph", "core/ops",    "core/state",
-                                            "core/files",          "models/io",  "models/nets", "configs/parse",
-                                            "apps/trainer/record", "data/files"};
+const std::set<std::string> kPublicRooms = {"core/base",           "core/graph",         "core/ops",    "core/state",
+                                            "core/files",          "models/io",          "models/nets", "configs/parse",
+                                            "apps/trainer/record", "apps/trainer/ranks", "data/files"};
 
 struct Include {
   int line;

@@ -3,7 +3,7 @@
 
 #include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
-#include "nixie/apps/trainer/shards.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 #include "nixie/core/step.h"
 #include "nixie/data/loader.h"
 #include "nixie/layers/registry.h"

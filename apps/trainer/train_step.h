@@ -5,7 +5,7 @@
 #include "nixie/apps/trainer/mixing.h"
 #include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
-#include "nixie/apps/trainer/shards.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/core/state/graph.h"
 #include "nixie/core/step.h"

@@ -326,8 +326,7 @@ void Trainer::log_interval() {
     interval.skipped_steps = static_cast<std::int64_t>(scale.skipped().array().item());
   }
   if (config_.noise_scale)
-    interval.noise_scale =
-        noise_scale(train_step_.sums(), share(), config_.accumulate * std::int64_t{options_.world.size()});
+    interval.noise_scale = noise_scale(train_step_.sums(), share(), config_.accumulate * options_.world.size());
   if (record_)
     record_->training({.epoch = epoch + 1,
                        .step = state_.step,
@@ -340,16 +339,6 @@ void Trainer::log_interval() {
   tell(&Callback::interval_ends, interval);
   count_row(state_);
   train_step_.clear_sums();
-}
-
-// Larger is better.
-double Trainer::score(const Evaluation& result) const {
-  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
-  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
-  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
-                                  [&](const auto& metric) { return metric.first == config_.best_by; });
-  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
-  return metric.is_error() ? -found->second : found->second;
 }
 
 bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {

@@ -85,6 +85,16 @@ void Trainer::start_again() {
   if (!config_.init_from.empty()) initialize();
 }
 
+// Larger is better.
+double Trainer::score(const Evaluation& result) const {
+  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
+  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
+  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
+                                  [&](const auto& metric) { return metric.first == config_.best_by; });
+  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
+  return metric.is_error() ? -found->second : found->second;
+}
+
 void Trainer::keep_best_score() try {
   if (!writes() || origin_.lacks_best || !std::filesystem::exists(place("best.h5").status())) return;
   SnapshotTarget mine = target(origin_.changes);

@@ -76,7 +76,7 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
       {"--config net.yaml --continue a.h5", "; write --resume a.h5\n"},
       {"--output", "; write --run VALUE\n"},
       {"run", "; write --config FILE --data run\n"},
-      {"launch -n 2", " (docs/coming-from.md)\n"},
+      {"launch -n 2", " (docs/scaling.md)\n"},
       {"export a.h5 out.onnx", "; write --checkpoint a.h5\n"},
       {"export run out.onnx", "; write --run run\n"},
       {"export a.pth", "by safetensors.torch.load_file\n"},

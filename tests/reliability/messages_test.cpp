@@ -186,7 +186,7 @@ TEST_F(Messages, SayWhatToTypeInstead) {
       {"eval --set data.glyphs.batch '3 4'", "write --set 'data.glyphs.batch=3 4'\n"},
       {"--config " + net + " -e 3", "write --set epochs=3\n"},
       {"--config " + net + " --gpus 2",
-       "one device (docs/coming-from.md); to change the configuration write --set backend=cuda\n"},
+       "mpirun -np N trainer (docs/scaling.md); to change the configuration write --set backend=cuda\n"},
       {"--config " + net + " --out x", "; write --run x\n"},
       {"-c " + net, "; write --config " + net + "\n"},
       {"--confg " + net, "did you mean \"--config\"?\n"},

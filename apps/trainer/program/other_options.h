@@ -7,7 +7,8 @@
 
 namespace nixie {
 
-inline constexpr const char* kOneDevice = "; a process trains on one device: start one for each by mpirun -np N trainer (docs/scaling.md)";
+inline constexpr const char* kOneDevice =
+    "; a process trains on one device: start one for each by mpirun -np N trainer (docs/scaling.md)";
 
 /// `; write --set optimizer=sgd`, where `how` is `write`, for the value `SGD` of `optimizer`: the one that the reader
 /// of the configuration tells for it; where it tells none, what it says comes first.

@@ -1,5 +1,5 @@
 // A sum over ranks is a tree as well, so a rank's shards are a subtree.
-#include "nixie/apps/trainer/shards.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 
 #include <cstring>
 
