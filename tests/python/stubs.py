@@ -89,6 +89,8 @@ def class_stub(cls):
             lines.append("    @staticmethod\n" + function_stub(name, member.__func__, "    "))
         elif name.startswith("_") and not name.startswith("__"):
             continue
+        elif name in ("__buffer__", "__release_buffer__"):  # Python 3.12 shows them, older ones have them all the same
+            continue
         elif isinstance(member, property):
             lines.append(f"    @property\n    def {name}(self) -> {PROPERTIES[name]}: ...\n")
         elif name in NATIVE:

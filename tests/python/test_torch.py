@@ -68,6 +68,7 @@ class Torch(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(0)
         torch._dynamo.reset()
+        torch.backends.cudnn.allow_tf32 = False  # by default its f32 convolutions round their operands to it
 
     def close(self, ours, theirs, name="", tolerance=1e-3):
         torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, msg=lambda text: f"{name}: {text}")

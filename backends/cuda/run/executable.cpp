@@ -193,15 +193,33 @@ class CudaExecutable final : public Executable {
     }
   }
 
+  bool exchanges() const {
+    return std::any_of(plan_.groups.begin(), plan_.groups.end(),
+                       [&](const Group& group) { return !collective_calls(plan_, group).empty(); });
+  }
+
   std::list<Captured>::iterator find_graph() {
     return std::find_if(graphs_.begin(), graphs_.end(),
                         [&](const Captured& captured) { return captured.slots == addresses_.slots; });
+  }
+
+  // The stream records into the graph behind these nodes. NCCL's own streams join a recording, which must then be one
+  // for the whole graph: another recording of the same graph is foreign to them.
+  void begin_recording(const Graph& graph, std::vector<cudaGraphNode_t>& before, bool goes_on) {
+    if (goes_on)
+      CUDA_CHECK(cudaStreamUpdateCaptureDependencies(device_->stream(), before.data(), nullptr, before.size(),
+                                                     cudaStreamSetCaptureDependencies));
+    else
+      CUDA_CHECK(cudaStreamBeginCaptureToGraph(device_->stream(), graph, before.data(), nullptr, before.size(),
+                                               cudaStreamCaptureModeThreadLocal));
   }
 
   // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap.
   GraphExec capture() {
     Graph graph;
     CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
+    const bool is_one = exchanges();
+    std::vector<cudaGraphNode_t> all;
     std::vector<std::vector<cudaGraphNode_t>> last(work_.size());  // of each group
     for (std::size_t k = 0; k < work_.size(); ++k) {
       std::vector<cudaGraphNode_t> before;
@@ -211,8 +229,7 @@ class CudaExecutable final : public Executable {
       }
       std::sort(before.begin(), before.end());
       before.erase(std::unique(before.begin(), before.end()), before.end());
-      CUDA_CHECK(cudaStreamBeginCaptureToGraph(device_->stream(), graph, before.data(), nullptr, before.size(),
-                                               cudaStreamCaptureModeThreadLocal));
+      begin_recording(graph, before, is_one && k > 0);
       try {
         enqueue(k);
       } catch (...) {
@@ -225,6 +242,9 @@ class CudaExecutable final : public Executable {
       std::size_t count = 0;
       CUDA_CHECK(cudaStreamGetCaptureInfo(device_->stream(), &status, nullptr, nullptr, &nodes, nullptr, &count));
       last[k].assign(nodes, nodes + count);
+      all.insert(all.end(), nodes, nodes + count);
+      if (is_one && k + 1 < work_.size()) continue;
+      if (is_one) begin_recording(graph, all, true);  // the end is behind all nodes, those of other streams included
       cudaGraph_t ended = nullptr;
       CUDA_CHECK(cudaStreamEndCapture(device_->stream(), &ended));
     }

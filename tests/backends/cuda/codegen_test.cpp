@@ -98,6 +98,22 @@ TEST(CudaCodegen, AKernelOfHundredsOfArraysCompiles) {
   }
 }
 
+// Strides, pads and dilations may be all that an int holds.
+TEST(CudaCodegen, PoolingsWithTheLargestDilationsCompile) {
+  CudaPlansBackend backend("sm_90a");
+  for (const PoolOptions& options :
+       {PoolOptions{.window = {3}, .stride = {1}, .pad = {2147483647}, .dilation = {2147483647}},
+        PoolOptions{.window = {3}, .stride = {2147483647}, .pad = {1}}, PoolOptions{.window = {2}, .dilation = {2}}}) {
+    const Tensor x = Tensor::make(Input{.name = "x"}, {}, {1, 1, 5}, Dtype::f64);
+    std::vector<Tensor> roles;
+    for (const Tensor& y : {max_pool(x, options), average_pool(x, options), l2_pool(x, options)}) {
+      roles.push_back(y);
+      roles.push_back(gradients(sum(exp(y)), {x})[0]);
+    }
+    backend.compile(make_plan(simplify({.outputs = roles}), backend));
+  }
+}
+
 TEST(CudaCodegen, EachFormCompilesForHopper) {
   elementwise_and_reductions().one_of_each_form().expect_compile("sm_90a");
   convolutions().one_of_each_form().expect_compile("sm_90a");

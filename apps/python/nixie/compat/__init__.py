@@ -28,7 +28,8 @@ class Draws:
 
     def _draw(self, function, shape):
         self.step += 1
-        return function(self.seed, shape, step=self.step, device=DEVICE)
+        step = to_device(self.step, "int32")  # an array, so that all draws of a shape have one plan
+        return function(self.seed, shape, step=step, device=DEVICE)
 
     def uniform(self, shape=()):
         return self._draw(uniform, shape)

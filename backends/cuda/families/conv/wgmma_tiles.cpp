@@ -37,11 +37,6 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
   return std::max<std::int64_t>(products * clocks, planes_of(products) * lines * 128 / chip.l2_bytes_per_clock);
 }
 
-// Lines of L2 in a stage of a filter gradient: each pixel's slice of images is one.
-std::int64_t gradient_lines(const ConvProblem& conv, const Tile& tile) {
-  return tile.rows() + tile.n * 64 / gradient_slice(conv);
-}
-
 // What windows of one pixel take, fitted to 690 times of 160 layers in fp16 on an H200 (median error 6 %): the choice
 // costs 1.6 % of the best tile's time, 9 % by the clocks of other windows.
 struct Points {
@@ -55,6 +50,14 @@ struct Points {
 };
 
 bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
+
+// Whether estimates count each slice of a pixel as a line, as it is read: in groups and windows of one pixel. Those of
+// other windows were fitted to bytes, and compete with patches.
+bool counts_lines(const ConvProblem& conv) { return is_point(conv) || conv.groups > 1; }
+
+std::int64_t gradient_lines(const ConvProblem& conv, const Tile& tile) {
+  return tile.rows() + (counts_lines(conv) ? tile.n * 64 / gradient_slice(conv) : tile.n);
+}
 
 // How many lines hold a slice, where a pixel has `channels`: of 64 channels up to two.
 double lines_of(std::int64_t channels, int slice) {
@@ -271,7 +274,8 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
                (0.26 + 0.74 * lines_of(layer.filters, 64));
     tile.clocks = static_cast<std::int64_t>(Points::kStart);
   } else {
-    const auto lines = static_cast<std::int64_t>(slices * (tile.rows() + filter_rows));
+    const double lines_of_row = counts_lines(conv) ? slices : layer.stage_terms / 64.0;
+    const auto lines = static_cast<std::int64_t>(lines_of_row * (tile.rows() + filter_rows));
     tile.products = layer.stages * stage_clocks(tile, lines, layer.stage_terms, conv.products(), chip);
   }
   tile.clocks += forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);

@@ -39,7 +39,8 @@
 //   CONV_P CONV_Q CONV_PIXELS       output height and width; images * P * Q
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
 //   CONV_SLICE                      channels of one box: 64, or 32 or 16 if C is not a multiple of 64
-//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M, in turn 64 * MMA_M; sums per thread = MMA_M * TILE_N / 2, at most
+//   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M, in turn 64 * MMA_M; sums per thread = MMA_M *
+//   TILE_N / 2, at most
 //                                   128 with one or two consumers, 64 with three
 //   CONV_TILE_N                     32, 48, 64, 96, 128, 192 or 256; not a multiple of 64 only if K <= TILE_N
 //   CONV_IN_TURN                    0 or 1; 1: two consumers, PRODUCTS and SPLITS are 1

@@ -4,8 +4,19 @@
 #include "accumulators.cuh"
 #include "math.cuh"
 
+// A position along an axis. Strides, pads and dilations of dilated windows may be all that an int holds.
+template <bool dilated>
+struct PlaceOf {
+  using Type = int;
+};
+template <>
+struct PlaceOf<true> {
+  using Type = long long;
+};
+
 // Pooling windows over all axes of x but the first. Body: kAxes, the number of these axes; x_size(i), y_size(i),
-// window(i), stride(i), pad(i), dilation(i) for each of them; operand0_stride(axis), operand1_stride(axis) for all axes.
+// window(i), stride(i), pad(i), dilation(i) for each of them; operand0_stride(axis), operand1_stride(axis) for all
+// axes.
 template <class Body>
 struct Windows {
   using Index = typename Body::Index;
@@ -34,9 +45,9 @@ struct Windows {
       if (inside) visit(place, index);
     }
   }
-  // The most windows that contain one position, along an axis and in all.
+  // The most windows that contain one position, along an axis and in all: of dilated ones, each place of one.
   static constexpr int most(int i) {
-    return 1 + Body::dilation(i) * (Body::window(i) - 1) / Body::stride(i);  // a stride may be all that an int holds
+    return Body::dilation(i) > 1 ? Body::window(i) : 1 + (Body::window(i) - 1) / Body::stride(i);
   }
   static constexpr int most_holders() {
     int total = 1;
@@ -54,12 +65,21 @@ struct Windows {
       int rest = holder, place = 0, size = 1;
 #pragma unroll
       for (int i = axes - 1; i >= 0; --i) {
-        const int h = static_cast<int>(position[i + 1]) + Body::pad(i);
-        // Window p: one of the most(i) windows that end with the last one that begins at or before h.
-        const int p = h / Body::stride(i) - (most(i) - 1 - rest % most(i));
+        const int left = most(i) - 1 - rest % most(i);  // windows in rising order
         rest /= most(i);
-        const int distance = h - p * Body::stride(i), inside = distance / Body::dilation(i);
-        holds &= p >= 0 && p < Body::y_size(i) && inside < Body::window(i) && distance % Body::dilation(i) == 0;
+        int p, inside;
+        if (Body::dilation(i) > 1) {
+          inside = left;
+          const long long start = static_cast<long long>(position[i + 1]) + Body::pad(i) -
+                                  static_cast<long long>(inside) * Body::dilation(i);
+          holds &= start >= 0 && start % Body::stride(i) == 0 && start / Body::stride(i) < Body::y_size(i);
+          p = static_cast<int>(start / Body::stride(i));
+        } else {  // those that end with the last one that begins at or before h
+          const int h = static_cast<int>(position[i + 1]) + Body::pad(i);
+          p = h / Body::stride(i) - left;
+          inside = h - p * Body::stride(i);
+          holds &= p >= 0 && p < Body::y_size(i) && inside < Body::window(i);
+        }
         y[i + 1] = p;
         place += inside * size;
         size *= Body::window(i);
@@ -67,16 +87,21 @@ struct Windows {
       if (holds) visit(place, y);
     }
   }
+  static constexpr bool is_dilated() {
+    for (int i = 0; i < axes; ++i)
+      if (Body::dilation(i) > 1) return true;
+    return false;
+  }
   // The number of places inside x of the window that y pools, or 1 if there are none.
   static int inside_count(const Index (&y)[axes + 1]) {
     int total = 1;
 #pragma unroll
     for (int i = 0; i < axes; ++i) {
-      const int start = static_cast<int>(y[i + 1]) * Body::stride(i) - Body::pad(i);
+      using Place = typename PlaceOf<is_dilated()>::Type;
+      const Place start = static_cast<Place>(y[i + 1]) * Body::stride(i) - Body::pad(i), step = Body::dilation(i);
       // The first place inside, and the first behind the end.
-      const int low = start < 0 ? (-start + Body::dilation(i) - 1) / Body::dilation(i) : 0;
-      const int high = (Body::x_size(i) - start + Body::dilation(i) - 1) / Body::dilation(i);
-      const int count = (high < Body::window(i) ? high : Body::window(i)) - low;
+      const Place low = start < 0 ? (-start + step - 1) / step : 0, high = (Body::x_size(i) - start + step - 1) / step;
+      const int count = static_cast<int>((high < Body::window(i) ? high : Place(Body::window(i))) - low);
       total *= count > 0 ? count : 0;
     }
     return total > 0 ? total : 1;
