@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "nixie/apps/trainer/study/run_statistics.h"
+#include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {

@@ -6,7 +6,7 @@
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
-#include "nixie/apps/trainer/study/run_statistics.h"
+#include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/durable_file.h"

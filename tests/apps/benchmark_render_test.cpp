@@ -121,7 +121,9 @@ TEST_F(BenchmarkRender, ASweepIsSummedUpWhereItHasAPeer) {
               HasSubstr("4 layers beside the peer (1 without it): geometric mean of the ratio **1.414**; quantiles "
                         "0% 0.50, 5% 0.50, 25% 1.00, "));
   EXPECT_THAT(text, HasSubstr("100% 4.00; 75.0 % at least 0.9, 75.0 % at least 0.6.\n"));
-  EXPECT_THAT(text, HasSubstr("| input_grad dense | 3 | 2.00 |\n| output dense | 1 | 0.50 |\n\nThe ten worst:\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("| input_grad dense | 3 | 2.00 | 0 % |\n| output dense | 1 | 0.50 | 100 % |\n\nThe ten worst:\n"));
   EXPECT_THAT(text, HasSubstr("| --- |\n| L0.5 | output | 1000.0 | 1000.0 | 0.50 | A |\n| L1 | "));
 }
 

@@ -11,7 +11,7 @@
 
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
-#include "nixie/core/base/error.h"
+#include "nixie/core/files/open_to_read.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie::benchmark {
@@ -168,8 +168,7 @@ void add_line(const std::string& line, std::vector<ListedLayer>& layers) {
 }  // namespace
 
 std::vector<ListedLayer> read_layer_list(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) fail(Fault::storage, file.string(), ": cannot be read");
+  std::ifstream in = open_to_read(file, Fault::storage, "name a list of layers (docs/benchmarks.md)");
   std::vector<ListedLayer> layers;
   int number = 0;
   for (std::string line; std::getline(in, line);) {

@@ -3,6 +3,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -38,7 +39,8 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
 }
 
 // What windows of one pixel take, fitted to 690 times of 160 layers in fp16 on an H200 (median error 6 %): the choice
-// costs 1.6 % of the best tile's time, 9 % by the clocks of other windows.
+// costs 1.6 % of the best tile's time, 9 % by the clocks of other windows. Only tiles are chosen by it: forms, which
+// have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
 struct Points {
   static constexpr double kForwardL2 = 69, kGradientL2 = 58;              // bytes a clock of an SM
   static constexpr double kStage = 271, kGradientStage = 324;             // least clocks of a stage of one consumer
@@ -46,7 +48,7 @@ struct Points {
   static constexpr double kStored = 0.075, kStoredInTurn = 0.134;         // clocks for each result
   static constexpr double kPart = 8.0 / 2635, kSplit = 3750, kJoin = 38;  // of the chip, for each number of a part; of
                                                                           // adding parts; for each part of a tile
-  static constexpr double kForwardClock = 0.892, kGradientClock = 0.908;  // of Chip's
+  static constexpr double kGradientClock = 0.908;                         // of Chip's
 };
 
 bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
@@ -98,17 +100,17 @@ std::int64_t longest_block(const WgradSchedule& schedule, std::int64_t stage, st
   return longest;
 }
 
-// Clocks of the busiest block, and of partial tiles that are written to L2 and read again.
-std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
+// Sets the clocks of the busiest block, and of partial tiles that are written to L2 and read again.
+void estimate_gradient(Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
   const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
-  const std::int64_t epilogue =
-      waits_for_memory(conv, tile, chip, epilogue_bytes) ? epilogue_clocks(tile, epilogue_bytes, chip) : 0;
-  if (!is_point(conv)) {
-    const std::int64_t stage = stage_clocks(tile, gradient_lines(conv, tile), 64, conv.products(), chip),
-                       part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
-    return longest_block(schedule, stage, epilogue, tile.in_turn) +
-           2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
-  }
+  const std::int64_t epilogue = waits_for_memory(conv, tile, chip, epilogue_bytes)
+                                    ? epilogue_clocks(tile, epilogue_bytes, chip)
+                                    : 0,
+                     any_stage = stage_clocks(tile, gradient_lines(conv, tile), 64, conv.products(), chip),
+                     part_bytes = std::int64_t{4} * schedule.slots * tile.rows() * tile.n;
+  tile.price = tile.clocks = longest_block(schedule, any_stage, epilogue, tile.in_turn) +
+                             2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
+  if (!is_point(conv)) return;
   const int slice = gradient_slice(conv);
   const double lines =
                    tile.rows() * lines_of(conv.filters, 64) + tile.n * 64.0 / slice * lines_of(conv.channels, slice),
@@ -121,7 +123,7 @@ std::int64_t gradient_clocks(const Tile& tile, const ConvProblem& conv, int epil
   if (!schedule.splits.empty())
     clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n +
               Points::kJoin * schedule.slots / static_cast<double>(schedule.splits.size());
-  return static_cast<std::int64_t>(clocks);
+  tile.clocks = static_cast<std::int64_t>(clocks);
 }
 
 int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
@@ -249,7 +251,8 @@ std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, const Ch
     const std::int64_t share = ceil_div(layer.stages, splits), waves = ceil_div(tiles * splits, chip.sms),
                        adding = splits * part + ceil_div(splits, 2) * chunks * kLatency,
                        clocks = waves * (share * stage + part) + adding + epilogue + kMeeting;
-    if ((splits - 1) * share < layer.stages && clocks < best.clocks) best.splits = splits, best.clocks = clocks;
+    if ((splits - 1) * share < layer.stages && clocks < best.clocks)
+      best.splits = splits, best.clocks = clocks, best.price = std::min(best.price, clocks);
   }
   return best.splits > 1 ? std::optional(best) : std::nullopt;
 }
@@ -261,25 +264,32 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
   // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
   const auto filter_rows = static_cast<double>(layer.filter_rows(tile));
   const int slices = layer.stage_terms / layer.slice;
-  double epilogue = static_cast<double>(forward_epilogue_clocks(tile));
-  if (is_point(conv)) {
-    const double filters = tile.resident
-                               ? 0
-                               : filter_rows * lines_of(layer.transposed ? layer.filters : layer.channels, layer.slice),
-                 lines = slices * (tile.rows() * lines_of(layer.channels, layer.slice) + filters);
-    const double stage =
-        point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2, Points::kStage);
-    tile.products = static_cast<std::int64_t>(Points::kTile + static_cast<double>(layer.stages) * stage);
-    epilogue = tile.rows() * tile.n * (tile.in_turn ? Points::kStoredInTurn : Points::kStored) *
-               (0.26 + 0.74 * lines_of(layer.filters, 64));
-    tile.clocks = static_cast<std::int64_t>(Points::kStart);
-  } else {
-    const double lines_of_row = counts_lines(conv) ? slices : layer.stage_terms / 64.0;
-    const auto lines = static_cast<std::int64_t>(lines_of_row * (tile.rows() + filter_rows));
-    tile.products = layer.stages * stage_clocks(tile, lines, layer.stage_terms, conv.products(), chip);
-  }
-  tile.clocks += forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);
+  const double lines_of_row = counts_lines(conv) ? slices : layer.stage_terms / 64.0;
+  const auto any_lines = static_cast<std::int64_t>(lines_of_row * (tile.rows() + filter_rows));
+  tile.products = layer.stages * stage_clocks(tile, any_lines, layer.stage_terms, conv.products(), chip);
+  tile.clocks = forward_clocks(layer, tile, forward_epilogue_clocks(tile), chip);
+  tile.price = tile.in_turn ? std::numeric_limits<std::int64_t>::max() : tile.clocks;  // forms were fitted without them
+  if (!is_point(conv)) return tile;
+  const double filters = tile.resident
+                             ? 0
+                             : filter_rows * lines_of(layer.transposed ? layer.filters : layer.channels, layer.slice),
+               lines = slices * (tile.rows() * lines_of(layer.channels, layer.slice) + filters),
+               stage = point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2,
+                                          Points::kStage),
+               epilogue = tile.rows() * tile.n * (tile.in_turn ? Points::kStoredInTurn : Points::kStored) *
+                          (0.26 + 0.74 * lines_of(layer.filters, 64));
+  tile.products = static_cast<std::int64_t>(Points::kTile + static_cast<double>(layer.stages) * stage);
+  tile.clocks = static_cast<std::int64_t>(Points::kStart) +
+                forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);
   return tile;
+}
+
+// Every tile has the least price of those by which forms were fitted.
+std::vector<Tile> priced(std::vector<Tile> tiles) {
+  std::int64_t price = std::numeric_limits<std::int64_t>::max();
+  for (const Tile& tile : tiles) price = std::min(price, tile.price);
+  for (Tile& tile : tiles) tile.price = price;
+  return tiles;
 }
 
 }  // namespace
@@ -301,7 +311,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
     if (!may_split || conv.products() > 1 || tile.in_turn) continue;
     if (const auto parts = split(tile, layer, chip)) tiles.push_back(*parts);
   }
-  return sorted(std::move(tiles));
+  return sorted(priced(std::move(tiles)));
 }
 
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
@@ -316,11 +326,11 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
   for (Tile tile : kGradientTiles) {
     if (!fits_gradient(tile, conv)) continue;
     if (tile.in_turn && gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n) < 2 * chip.sms) continue;
-    tile.clocks = gradient_clocks(tile, conv, epilogue_bytes, chip);
+    estimate_gradient(tile, conv, epilogue_bytes, chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);
   }
-  return sorted(std::move(tiles));
+  return sorted(priced(std::move(tiles)));
 }
 
 // Tiles of small layers take longer than their clocks, and a kernel's start longer than that of an empty one; a filter
@@ -329,11 +339,8 @@ Work forward_work(double clocks) { return {.clocks = 1.273 * clocks, .launches =
 Work gradient_work(double clocks) { return {.clocks = 1.474 * clocks, .launches = 2.4}; }
 
 Work tile_work(const ConvProblem& conv, const Tile& tile) {
-  const auto clocks = static_cast<double>(tile.clocks);
-  const bool gradient = conv.role == ConvRole::filter_grad;
-  if (!is_point(conv)) return gradient ? gradient_work(clocks) : forward_work(clocks);
-  if (gradient) return {.clocks = Points::kGradientClock * clocks, .launches = 0.6};
-  return {.clocks = Points::kForwardClock * clocks, .launches = 1.3};
+  const auto clocks = static_cast<double>(tile.price);
+  return conv.role == ConvRole::filter_grad ? gradient_work(clocks) : forward_work(clocks);
 }
 
 double tensor_core_share(const ConvProblem& conv, const Chip& chip) {

@@ -20,6 +20,7 @@ struct Tile {
   int stages = 0;             ///< in shared memory at a time
   std::int64_t products = 0;  ///< conv_fprop: clocks of one tile's products, estimated
   std::int64_t clocks = 0;    ///< of the whole kernel, estimated
+  std::int64_t price = 0;     ///< clocks by which forms of the layer are compared
   int sharing() const { return in_turn ? 1 : consumers; }  ///< consumers that share a tile
   int rows() const { return 64 * sharing() * mma_m; }
   /// Rows by columns: "256x128", "64x64 by 3". No two tiles of a kernel share a name.

@@ -1,5 +1,5 @@
 // Statistics are checked even where none are asked for: a key that is wrong is wrong in any case.
-#include "nixie/apps/trainer/study/run_statistics.h"
+#include "nixie/apps/trainer/record/run_statistics.h"
 
 namespace nixie {
 
