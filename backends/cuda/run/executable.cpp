@@ -206,6 +206,8 @@ class CudaExecutable final : public Executable {
   // The stream records into the graph behind these nodes. NCCL's own streams join a recording, which must then be one
   // for the whole graph: another recording of the same graph is foreign to them.
   void begin_recording(const Graph& graph, std::vector<cudaGraphNode_t>& before, bool goes_on) {
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
     if (goes_on)
       CUDA_CHECK(cudaStreamUpdateCaptureDependencies(device_->stream(), before.data(), nullptr, before.size(),
                                                      cudaStreamSetCaptureDependencies));
@@ -227,8 +229,6 @@ class CudaExecutable final : public Executable {
         const auto& nodes = last[at(w)];
         before.insert(before.end(), nodes.begin(), nodes.end());
       }
-      std::sort(before.begin(), before.end());
-      before.erase(std::unique(before.begin(), before.end()), before.end());
       begin_recording(graph, before, is_one && k > 0);
       try {
         enqueue(k);
