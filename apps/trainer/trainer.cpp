@@ -7,8 +7,8 @@
 
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/watchdog.h"
-#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/record/run_statistics.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/precision.h"
 

@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/profile/profile.h"
+#include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
-#include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/durable_file.h"
