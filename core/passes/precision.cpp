@@ -48,7 +48,9 @@ class StaysFloat {
       stack.pop_back();
       if (!visited.insert(x.id()).second) continue;
       kept_.insert(x.id());
-      if (is_head(x.node().op)) {
+      // An exchange is no product: what is exchanged stays f32 as well, so that sums do not depend on where they are
+      // cut.
+      if (is_head(x.node().op) && !std::holds_alternative<Collective>(x.node().op)) {
         heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || (for_variable && !is_number);
         continue;
       }

@@ -109,6 +109,13 @@ TEST(RanksInOneProcess, OrderedRunsAreEqualBitByBit) {
     train_in_threads(folder / name, config, size);
     expect_same_files(folder / "0", folder / name, "on " + name);
   }
+  // What is exchanged is not rounded to halves.
+  for (const char* precision : {"precision=fp16", "precision=bf16"}) {
+    const TrainConfig halves = ordered({precision, "epochs=1"});
+    train_in_threads(folder / precision / "0", halves, 0);
+    train_in_threads(folder / precision / "4", halves, 4);
+    expect_same_files(folder / precision / "0", folder / precision / "4", precision);
+  }
   EXPECT_THAT(error_of([&] { train_in_threads(folder / "odd", ordered({"data.glyphs.batch=24"}), 3); }),
               HasSubstr("reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally"));
   EXPECT_THAT(error_of([&] { Trainer trainer(ordered({"data.glyphs.batch=20"})); }),
