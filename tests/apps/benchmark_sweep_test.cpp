@@ -73,6 +73,8 @@ TEST(BenchmarkSweep, ReadsLayersOfAList) {
       {"net 1 output 2x8x9x9 to 16, groups 3", "3 groups do not divide"},
       {"net 1 output 2x8x2x2 to 16, window 3", "the window does not fit"},
       {"net 1 product 2x8 by 7x4", "matmul"},
+      {"net 1 output 2x0x9x9 to 16", "has a size of zero"},
+      {"net 1 output 2x8x9x9 to 16, window 3, stride 0", "\" stride 0\" has a zero"},
   };
   const TempFolder folder;
   for (const Row& row : rows) {

@@ -43,6 +43,7 @@ class LayerText {
     words >> first >> word_ >> second;
     if (!second.empty() && second.back() == ',') second.pop_back(), has_options_ = true;
     first_ = sizes(first), second_ = sizes(second);
+    check(std::ranges::count(first_, 0) + std::ranges::count(second_, 0) == 0, "\"", text, "\" has a size of zero");
     check(word_ == "to" || word_ == "by", "\"", text, "\" has neither \"SIZES to FILTERS\" nor \"SIZES by SIZES\"");
     std::getline(words, options_, '\0');
     check(has_options_ || options_.find_first_not_of(" \t") == std::string::npos, "\"", text,
@@ -97,6 +98,8 @@ class LayerText {
       const Sizes given = sizes(value);
       check(given.size() == 1 || given.size() == found->second->size(), "\"", option, "\" has ", given.size(),
             " numbers for ", found->second->size());
+      check(name == "pad" || std::ranges::all_of(given, [](std::int64_t size) { return size > 0; }), "\"", option,
+            "\" has a zero");
       std::fill(found->second->begin(), found->second->end(), given[0]);
       if (given.size() > 1) *found->second = given;
     }
