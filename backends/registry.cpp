@@ -11,6 +11,7 @@
 #ifdef NIXIE_WITH_CUDA
 #include "nixie/backends/cuda/backend.h"
 #include "nixie/backends/cuda/device/chip.h"
+#include "nixie/backends/cuda/planner.h"
 #endif
 
 namespace nixie {
@@ -23,6 +24,8 @@ namespace {
 }
 std::shared_ptr<Backend> make_cuda_backend(int) { fail_without_cuda(); }
 int cuda_devices() { fail_without_cuda(); }
+std::shared_ptr<Backend> make_cuda_planner(const std::string&) { fail_without_cuda(); }
+std::string cuda_kernel_table(const Plan&, const std::string&) { fail_without_cuda(); }
 }  // namespace
 #endif
 
@@ -59,6 +62,10 @@ std::shared_ptr<Backend> make_backend(const std::string& name, int asked_threads
   }
   fail(Fault::usage, "backend \"", name, "\" is unknown, expected auto, cpu, cuda or null");
 }
+
+std::shared_ptr<Backend> make_planner(const std::string& chip) { return make_cuda_planner(chip); }
+
+std::string kernel_table(const Plan& plan, const std::string& chip) { return cuda_kernel_table(plan, chip); }
 
 std::string kernel_prices() {
 #ifdef NIXIE_WITH_CUDA

@@ -19,6 +19,12 @@ std::shared_ptr<Backend> make_backend(const std::string& name, int threads = 0, 
 /// The threads that 0 stands for: the cores of the machine, shared by the ranks there.
 int own_threads(int threads, const World& world);
 
+/// A backend that plans as CUDA does on a GPU model by name ("H200", "sm_89"), which need not be there, and runs
+/// nothing. Throws Fault::usage for an unknown model, Fault::device in a program built without CUDA.
+std::shared_ptr<Backend> make_planner(const std::string& chip);
+/// The kernels of a plan that it made, with the times by which they were chosen, as a table.
+std::string kernel_table(const Plan& plan, const std::string& chip);
+
 /// The rates by which the CUDA backend prices kernels, as a table with a line for each GPU model that it knows. Throws
 /// Fault::device in a program built without CUDA.
 std::string kernel_prices();

@@ -15,7 +15,7 @@ namespace {
 using namespace nixie;
 
 struct Request {
-  std::string model, backend = "null";
+  std::string model, backend = "null", chip;
   std::vector<std::string> assignments;
   std::int64_t batch = 16;
   std::vector<std::int64_t> sample;  // C, H, W
@@ -50,7 +50,8 @@ TrainConfig config_of(const Request& request) {
 
 void explain(const Request& request) {
   const TrainConfig config = config_of(request);
-  Trainer trainer(config, {.backend = make_backend(request.backend)});
+  Trainer trainer(config,
+                  {.backend = request.chip.empty() ? make_backend(request.backend) : make_planner(request.chip)});
   const Shape sample = trainer.model().input_shape();
   std::vector<std::int64_t> input = {config.data.batch()};
   input.insert(input.end(), sample.begin(), sample.end());
@@ -62,9 +63,11 @@ void explain(const Request& request) {
   if (request.graph) tell("{}", graph_text(graph));
   const Plan& plan = trainer.plan();
   const auto in_arena = std::count_if(plan.slots.begin(), plan.slots.end(), [](const Slot& s) { return !s.external; });
-  tell("\nplan for {}: {} kernels, {} slots ({} in an arena of {} bytes)\n", request.backend, plan.kernels.size(),
-       plan.slots.size(), in_arena, plan.arena_bytes);
+  tell("\nplan for {}: {} kernels, {} slots ({} in an arena of {} bytes)\n",
+       request.chip.empty() ? request.backend : request.chip, plan.kernels.size(), plan.slots.size(), in_arena,
+       plan.arena_bytes);
   if (request.plan) tell("{}", to_string(plan));
+  if (!request.chip.empty()) tell("\n{}", kernel_table(plan, request.chip));
 }
 
 }  // namespace
@@ -78,7 +81,11 @@ int main(int argc, char** argv) {
   app.add_option("--batch", request.batch, "samples of the step, for a model by name")->check(CLI::Range(1, 1'000'000));
   app.add_option("--input", request.sample, "channels,height,width, for a model by name")->delimiter(',');
   app.add_option("--set", request.assignments, "key.path=value: changes the configuration")->allow_extra_args(false);
-  app.add_option("--backend", request.backend, "null, cpu or cuda: whose plan");
+  CLI::Option* backend = app.add_option("--backend", request.backend, "null, cpu or cuda: whose plan");
+  app.add_option("--chip", request.chip,
+                 "a GPU by name (H200, sm_89), which need not be there: CUDA's kernels for it, and the times by which "
+                 "they are chosen")
+      ->excludes(backend);
   app.add_flag("--graph", request.graph, "list the graph's nodes");
   app.add_flag("--plan", request.plan, "list the plan's slots and kernels");
   bool prices = false;

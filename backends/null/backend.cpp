@@ -25,8 +25,12 @@ class NullExecutable final : public Executable {
 
 class NullBackend final : public Backend {
  public:
-  explicit NullBackend(std::function<void(const Plan&)> see) : see_(std::move(see)) {}
-  std::string name() const override { return "null"; }
+  NullBackend(std::function<void(const Plan&)> see, Planning as) : see_(std::move(see)), as_(std::move(as)) {}
+  std::string name() const override { return as_.name; }
+  Target target() const override { return as_.target; }
+  void lower(Plan& plan) override {
+    if (as_.lower) as_.lower(plan);
+  }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override {
     return std::make_shared<NullBuffer>(size_bytes);
   }
@@ -41,12 +45,13 @@ class NullBackend final : public Backend {
 
  private:
   std::function<void(const Plan&)> see_;
+  Planning as_;
 };
 
 }  // namespace
 
-std::shared_ptr<Backend> make_null_backend(std::function<void(const Plan&)> see) {
-  return std::make_shared<NullBackend>(std::move(see));
+std::shared_ptr<Backend> make_null_backend(std::function<void(const Plan&)> see, Planning as) {
+  return std::make_shared<NullBackend>(std::move(see), std::move(as));
 }
 
 }  // namespace nixie

@@ -41,6 +41,23 @@ bool writes(const Kernel& kernel, int slot) {
   return std::ranges::any_of(kernel.stores, [&](const Access& access) { return access.slot == slot; });
 }
 
+// Every role multiplies each output position of the convolution with each filter element that feeds it.
+double conv_flop(ConvRole role, const Shape& result, const Shape& first, const Shape& second) {
+  const Shape& outputs = role == ConvRole::output ? result : first;
+  const Shape& filters = role == ConvRole::filter_grad ? result : second;
+  return 2 * static_cast<double>(outputs.size()) * static_cast<double>(filters.size()) /
+         static_cast<double>(filters[0]);
+}
+
+double flop(const Kernel& kernel) {
+  if (!kernel.head) return 0;
+  const std::vector<Operand>& operands = kernel.head->operands;
+  if (std::holds_alternative<Matmul>(kernel.head->op))
+    return 2 * static_cast<double>(kernel.domain.size()) * static_cast<double>(operands[0].shape[-1]);
+  const auto* conv = std::get_if<Conv>(&kernel.head->op);
+  return conv ? conv_flop(conv->role, kernel.domain, operands[0].shape, operands[1].shape) : 0;
+}
+
 bool finds_positions(const Kernel& kernel) {
   for (const Stage& stage : kernel.stages)
     for (const Reduction& reduction : stage.reductions)

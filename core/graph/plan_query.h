@@ -14,6 +14,11 @@ std::vector<int> slots_written(const Kernel& kernel);
 bool reads(const Kernel& kernel, int slot);
 bool writes(const Kernel& kernel, int slot);
 
+/// Twice the multiplications of a convolution in any role.
+double conv_flop(ConvRole role, const Shape& result, const Shape& first, const Shape& second);
+/// Twice the multiplications of a kernel's product or convolution; 0 for others.
+double flop(const Kernel& kernel);
+
 /// Whether a reduction of the kernel is argmax or argmin.
 bool finds_positions(const Kernel& kernel);
 

@@ -4,15 +4,13 @@
 #include <set>
 
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {
 
 double count(const Shape& shape) { return static_cast<double>(shape.size()); }
-
-// Every role multiplies each output position of the convolution with each filter element that feeds it.
-double conv_flop(const Shape& y, const Shape& w) { return 2 * count(y) * count(w) / static_cast<double>(w[0]); }
 
 double bytes_of(const VariableState& variable) {
   return count(variable.shape) * static_cast<double>(size_of(variable.dtype));
@@ -24,10 +22,7 @@ double flop(const Tensor& node) {
   if (std::holds_alternative<Matmul>(node.node().op))
     return 2 * count(node.shape()) * static_cast<double>(node.inputs()[0].shape()[-1]);
   const auto* conv = std::get_if<Conv>(&node.node().op);
-  if (!conv) return 0;
-  const Tensor& y = conv->role == ConvRole::output ? node : node.inputs()[0];
-  const Tensor& w = conv->role == ConvRole::filter_grad ? node : node.inputs()[1];
-  return conv_flop(y.shape(), w.shape());
+  return conv ? conv_flop(conv->role, node.shape(), node.inputs()[0].shape(), node.inputs()[1].shape()) : 0;
 }
 
 Work work_of(const Graph& graph) {
@@ -44,15 +39,7 @@ Work work_of(const Graph& graph) {
 
 Work work_of_group(const Plan& plan) {
   Work work;
-  for (const Kernel& kernel : plan.kernels) {
-    if (!kernel.head) continue;
-    const std::vector<Operand>& operands = kernel.head->operands;
-    if (std::holds_alternative<Matmul>(kernel.head->op))
-      work.flop += 2 * count(kernel.domain) * static_cast<double>(operands[0].shape[-1]);
-    if (const auto* conv = std::get_if<Conv>(&kernel.head->op))
-      work.flop += conv_flop(conv->role == ConvRole::output ? kernel.domain : operands[0].shape,
-                             conv->role == ConvRole::filter_grad ? kernel.domain : operands[1].shape);
-  }
+  for (const Kernel& kernel : plan.kernels) work.flop += flop(kernel);
   const Group& group = plan.groups.front();
   for (const auto* slots : {&group.reads, &group.writes})
     for (const int slot : std::set<int>(slots->begin(), slots->end()))

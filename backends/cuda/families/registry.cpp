@@ -10,6 +10,7 @@
 #include "nixie/backends/cuda/families/pool_average.h"
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/families/portable.h"
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -106,6 +107,29 @@ KernelCode generate(const Plan& plan, const Group& group, const Chip& chip, cons
 
 KernelCode generate(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& algorithm) {
   return generate(plan, *take(plan, kernel, chip), chip, algorithm, kernel.label);
+}
+
+Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
+  Price price;
+  Work work{.launches = 1};
+  for (const std::vector<int>* slots : {&group.reads, &group.writes})
+    for (const int slot : *slots) work.bytes += static_cast<double>(plan.slots[at(slot)].size_bytes());
+  if (const auto* by = dynamic_cast<const Implementers*>(group.implementation.get())) {
+    const Choice& choice = by->choices.front();
+    const std::vector<Algorithm> algorithms = choice.family->algorithms(plan, choice, chip);
+    price.program = choice.family->name();
+    price.operation = choice.family->operation(plan, choice);
+    if (!algorithms.empty()) {
+      price.program += " " + algorithms.front().name;
+      work.clocks = algorithms.front().estimate;
+    }
+    if (work.clocks > 0)
+      work.bytes = 0;  // the clocks are those of bytes, too
+    else if (choice.kernel.head)
+      (size_of(choice.kernel.head->dtype) == 2 ? work.mma : work.fma) = flop(choice.kernel);
+  }
+  price.seconds = chip.seconds(work);
+  return price;
 }
 
 std::string explain(const Plan& plan, const Group& group) {

@@ -23,6 +23,15 @@ KernelCode generate(const Plan& plan, const Group& group, const Chip& chip, cons
 /// The same for a single kernel.
 KernelCode generate(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& algorithm = {});
 
+/// What a group runs by estimate, and how long it takes: a kernel of a library or without an estimate of its own as
+/// long as its operations and bytes at the chip's rates.
+struct Price {
+  std::string program = {};    ///< "conv_fprop_sm90 256x128"
+  std::string operation = {};  ///< the key of the tuning table; empty: there is none
+  double seconds = 0;
+};
+Price price_of(const Plan& plan, const Group& group, const Chip& chip);
+
 /// The refusals of a group's kernel, and the family that took it, in one line.
 std::string explain(const Plan& plan, const Group& group);
 

@@ -163,7 +163,7 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
   std::vector<Algorithm> algorithms;
   if (kernel.domain.size() == 0) return algorithms;
   for (const Tiling& tiling : tilings_of(plan, *kernel.head, product_of(plan, kernel)))
-    algorithms.push_back({tiling.name(), 1});
+    algorithms.push_back({tiling.name()});
   return algorithms;
 }
 

@@ -31,7 +31,7 @@ struct Launch {
 /// One of several algorithms for a kernel. They differ in speed, and possibly in the order of sums.
 struct Algorithm {
   std::string name;     ///< "256x128"
-  double estimate = 0;  ///< estimated time, in a unit shared by the algorithms of a kernel
+  double estimate = 0;  ///< estimated clocks of the busiest SM; 0: there is no estimate
 };
 
 struct KernelCode {
