@@ -23,6 +23,18 @@ TEST(Explain, PrintsPricesWithoutAModel) {
              testing::ContainsRegex("H200 +sm_90a +132 +3[.]00 +9[.]2 +600 +48[.]0"),
              testing::ContainsRegex("H100 +sm_90a +132 +2[.]10"));
 }
+
+TEST(Explain, ListsTheKernelsOfAGpuThatIsNotThere) {
+  expect_ran(run_program("explain alexnet --batch 128 --set precision=fp16 --chip H200"), 0,
+             testing::ContainsRegex("plan for H200: [0-9]+ kernels"), testing::ContainsRegex("us +kernel +operation"),
+             testing::ContainsRegex(
+                 "[1-9][0-9.]* +conv_fprop_sm90 [0-9]+x[0-9]+ +f16 convolution of 128x192x13x13 by 384x3x3"),
+             testing::ContainsRegex("[1-9][0-9.]* +[0-9]+ launches, one after another"));
+  expect_ran(run_program("explain alexnet --chip sm_80"), 0,
+             testing::ContainsRegex("[1-9][0-9.]* +gemm [0-9]+x[0-9]+"));
+  expect_ran(run_program("explain alexnet --chip H3"), 2, "chip H3 is unknown, expected one of A100 (sm_80)");
+  expect_ran(run_program("explain alexnet --chip H200 --backend cpu"), 2, "--chip");
+}
 #endif
 
 Ran explain(const std::string& arguments) { return run_program("explain " + arguments); }

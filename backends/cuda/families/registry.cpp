@@ -126,7 +126,7 @@ Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
     if (work.clocks > 0)
       work.bytes = 0;  // the clocks are those of bytes, too
     else if (choice.kernel.head)
-      (size_of(choice.kernel.head->dtype) == 2 ? work.mma : work.fma) = flop(choice.kernel);
+      (size_of(dtype_of(plan, choice.kernel.head->operands[0])) == 2 ? work.mma : work.fma) = flop(choice.kernel);
   }
   price.seconds = chip.seconds(work);
   return price;
