@@ -195,6 +195,28 @@ TEST(CudaHopper, AFusedKernelThatIsWrongIsNamed) {
   EXPECT_NE(found.find("conv + max_pool x 2\" by conv_c3: element "), std::string::npos) << found;
 }
 
+// A consumer that is done with its last tile meets the others to merge parts. It must not be taken for one that takes
+// its turn, for which the other still waits.
+TEST(CudaHopper, ConsumersThatTakeTilesInTurnLeavePartsAndEnd) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  for (const auto what : {hopper_plans::Norm::forward, hopper_plans::Norm::backward_and_gate}) {
+    const Draft draft = hopper_plans::with_norm("norm", {32, 64, 56, 56, 256, 1, 1}, what);
+    Plan plan = draft.plan;
+    cuda->lower(plan);
+    plan_memory(plan, cuda->target());
+    const auto executable = cuda->compile(plan);
+    std::vector<std::shared_ptr<Buffer>> buffers;
+    for (int slot : plan.externals) {
+      const std::vector<char> zeros(static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(slot)].size_bytes()));
+      buffers.push_back(cuda->allocate(std::ssize(zeros)));
+      cuda->upload(zeros.data(), *buffers.back(), std::ssize(zeros));
+    }
+    for (int time = 0; time < 3000; ++time) executable->run(buffers, plan.scalars);
+    cuda->synchronize();
+  }
+}
+
 // 2.4 million columns: some tiles would be more than their schedule can name.
 TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesByEveryAlgorithm) {
   const hopper_plans::Layer layer{.n = 1, .c = 65536, .h = 6, .w = 6, .k = 8, .r = 6, .s = 6};

@@ -156,7 +156,9 @@ struct Epilogue {
     char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
     __syncwarp();
     parts.write(reinterpret_cast<Body::Accumulators*>(mine));
-    asm volatile("bar.sync 1, %0;" ::"n"(kConsumers * 128) : "memory");
+    // Not a barrier of Turn: a consumer that is done would be taken for its own arrival there, and the other one would
+    // wait for ever.
+    asm volatile("bar.sync 3, %0;" ::"n"(kConsumers * 128) : "memory");
     leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4, n0,
                 kTileN, blockIdx.x / kTilesN, gridDim.x / kTilesN, thread, threads);
   }
