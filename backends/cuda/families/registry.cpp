@@ -2,6 +2,8 @@
 #include "nixie/backends/cuda/families/registry.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/collective.h"
@@ -32,6 +34,34 @@ std::string with_memory(std::string operation, const Plan& plan, const Choice& c
   list(", writes", stores_of(choice));
   if (choice.leaves) operation += ", reduces";
   return operation;
+}
+
+// Each element once: what the members of a group read and write of the slots that the group does.
+double bytes_touched(const Plan& plan, const Group& group) {
+  std::map<int, double> elements;
+  const auto add = [&](int slot, const Strides& strides, const Shape& shape) {
+    double touched = 1;
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      if (strides[at(axis)] != 0) touched *= static_cast<double>(shape[axis]);
+    elements[slot] += touched;
+  };
+  for (const int member : group.members) {
+    const Kernel& kernel = plan.kernels[at(member)];
+    for (const std::vector<Access>* accesses : {&kernel.loads, &kernel.stores})
+      for (const Access& access : *accesses) add(access.slot, access.strides, kernel.domain);
+    if (!kernel.head) continue;
+    for (const Operand& operand : kernel.head->operands) add(operand.slot, operand.strides, operand.shape);
+  }
+  double bytes = 0;
+  for (const std::vector<int>* slots : {&group.reads, &group.writes})
+    for (const int slot : std::set<int>(slots->begin(), slots->end())) {
+      const auto whole = static_cast<double>(plan.slots[at(slot)].size_bytes());
+      const auto found = elements.find(slot);  // not that of an implementation's own
+      bytes += found == elements.end()
+                   ? whole
+                   : std::min(whole, found->second * static_cast<double>(size_of(dtype_of(plan, slot))));
+    }
+  return bytes;
 }
 
 KernelCode generate_shared(const Plan& plan, const Choice& choice) {
@@ -111,9 +141,7 @@ KernelCode generate(const Plan& plan, const Kernel& kernel, const Chip& chip, co
 
 Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
   Price price;
-  Work work{.launches = 1};
-  for (const std::vector<int>* slots : {&group.reads, &group.writes})
-    for (const int slot : *slots) work.bytes += static_cast<double>(plan.slots[at(slot)].size_bytes());
+  Work work{.bytes = bytes_touched(plan, group), .launches = 1};
   if (const auto* by = dynamic_cast<const Implementers*>(group.implementation.get())) {
     const Choice& choice = by->choices.front();
     const std::vector<Algorithm> algorithms = choice.family->algorithms(plan, choice, chip);
@@ -123,9 +151,7 @@ Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
       price.program += " " + algorithms.front().name;
       work.clocks = algorithms.front().estimate;
     }
-    if (work.clocks > 0)
-      work.bytes = 0;  // the clocks are those of bytes, too
-    else if (choice.kernel.head)
+    if (work.clocks == 0 && choice.kernel.head)
       (size_of(dtype_of(plan, choice.kernel.head->operands[0])) == 2 ? work.mma : work.fma) = flop(choice.kernel);
   }
   price.seconds = chip.seconds(work);
