@@ -6,18 +6,28 @@
 #include "nixie/backends/cuda/generate/accumulators.h"
 
 namespace nixie::cuda {
+namespace {
 
-std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums, bool prefetches) {
+constexpr int kMostFixed = 48;  // words that a thread keeps beside its sums
+
+}  // namespace
+
+std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
+                         const FunctorMembers& members) {
   const int channel = body.space().kept, rank = body.space().rank();  // an axis of one channel is left out
   const bool reduces = !kernel.stages.back().reductions.empty();
   Frame frame{.lane_axis = channel < rank ? channel : -1,
               .lanes = lanes,
               .carried_is_local = true,
               .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
-  if (reduces) frame.moving = {0, channel};
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
-  const BodyWriter::Code code = body.stages(all, frame);
+  if (reduces || members.fixed) frame.moving = {0, channel};
+  BodyWriter::Code code = body.stages(all, frame);
+  if (!reduces && code.fixed * lanes > kMostFixed) {
+    frame.moving = {};
+    code = body.stages(all, frame);
+  }
   const std::string channels = channel < rank ? fmt::format("    const Index a{} = channel;\n", channel) : "";
   const std::string positions = body.positions(frame, "position", 0, channel) + channels;
   std::string text;
@@ -25,29 +35,30 @@ std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, cons
   if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index position, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
-  if (prefetches)
+  if (members.prefetch)
     text +=
         "  void prefetch(Index position, Index channel, Index count) const {\n" + positions + code.prefetch + "  }\n";
-  if (reduces)
+  const bool has_fixed = reduces || members.fixed;
+  if (has_fixed)
     text += "  struct Fixed {\n" + code.fixed_members + "  };\n  void load(Index channel, Fixed& fixed) const {\n" +
             channels + code.fixed_load + "  }\n";
   text +=
       fmt::format("  void run(Index position, Index channel, {}const Loads& loads, const {} (&sum)[{}]{}) const {{\n",
-                  reduces ? "const Fixed& fixed, " : "", sums, lanes,
+                  has_fixed ? "const Fixed& fixed, " : "", sums, lanes,
                   reduces ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes) : "") +
       positions + code.run + "  }\n";
   return text;
 }
 
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes,
-                         bool prefetches) {
+                         const FunctorMembers& members) {
   BodyWriter body(plan, kernel, false, Order::nhwc);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const std::string code = load_and_run(body, kernel, lanes, "float", prefetches);
+  const std::string code = load_and_run(body, kernel, lanes, "float", members);
   const bool reduces = !kernel.stages.back().reductions.empty();
   NhwcFunctor result;
   result.text = fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",
-                            reduces ? "accumulators" : "math", prefetches ? "#include \"ptx.cuh\"\n" : "");
+                            reduces ? "accumulators" : "math", members.prefetch ? "#include \"ptx.cuh\"\n" : "");
   result.text +=
       fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers() + code + "};\n";
   result.arguments = body.arguments();

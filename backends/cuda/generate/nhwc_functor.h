@@ -13,8 +13,15 @@ namespace nixie::cuda {
 
 /// The members of a Body that load a kernel's inputs for `lanes` neighbours along the last axis of its space, and that
 /// compute and store its epilogue from their sums, of type `sums`, the head's values. A position counts all other axes.
+/// Members that some loops call besides load() and run().
+struct FunctorMembers {
+  bool prefetch = false;  ///< prefetch(position, channel, count): into L2, what load() reads for neighbouring channels
+  /// Fixed and load(channel, Fixed&), which reads what depends on the channel alone; run() takes it, too. Without, as
+  /// with more than kMostFixed words of it, load() reads these; of kernels that reduce run() always takes it.
+  bool fixed = false;
+};
 std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
-                         bool prefetches = false);
+                         const FunctorMembers& members = {});
 
 /// The source of `struct Body` for kernels that compute several neighbouring channels of a pixel at a time
 /// (conv_fprop_sm90.cuh says how they call it), and its arguments.
@@ -26,10 +33,8 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further members. run() accumulates the reductions of the last stage
-/// (channel_parts.cuh). `prefetches`: adds a member prefetch(position, channel, count),
-/// which prefetches into L2 what load() reads for `count` neighbouring channels.
+/// `more`: further pointers. run() accumulates the reductions of the last stage (channel_parts.cuh).
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8,
-                         bool prefetches = false);
+                         const FunctorMembers& members = {});
 
 }  // namespace nixie::cuda

@@ -100,7 +100,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     pointers.push_back({"float*", "split_parts", {Argument::kScratch, counters}});
     code.scratch_bytes = counters + 4 * tiles * tile.splits * tile.rows() * tile.n;
   }
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1);
+  NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true});
   code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},

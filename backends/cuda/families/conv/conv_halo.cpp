@@ -153,7 +153,7 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
     code.arguments = {pooled.bias ? address(*pooled.bias, 4) : address(pooled.output, 2), address(pooled.output, 2),
                       address(pooled.index, 1)};
   } else {
-    NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice));
+    NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice), 8, {.fixed = true});
     code.source += parts_defines(choice) + body.text;
     if (choice.leaves) code.source += defines({{"CONV_AHEAD", pixels_ahead(plan, choice, patches)}});
     code.arguments = std::move(body.arguments);

@@ -133,7 +133,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
        {"const int*", "first_items", {Argument::kTable, (items + splits) * 16}},
        {"float*", "parts", {Argument::kScratch, 0}},
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
-      conv.row_channels ? 1 : 4, prefetches);
+      conv.row_channels ? 1 : 4, {.prefetch = prefetches});
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + program.defines +
                 defines({{"CONV_C", conv.channels / conv.groups},

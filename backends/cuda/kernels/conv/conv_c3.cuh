@@ -40,7 +40,7 @@
 // Kernel conv_c3_wgrad_reduce(body): grid (64, K / 64), block 256; dw [K][27], db float[K].
 // Defined before this file: Stored, the type in which x is stored, at most 2 bytes; element(body, stored, n, c, h, w),
 // which computes an element of the image from its stored value; and Body, which holds x (const Stored*), and
-//   forward: w (const u16*) and what conv_fprop_sm90.cuh says, or with POOL w, bias (const float*), y (u16*),
+//   forward: w (const u16*) and what conv_fprop_sm90.cuh says but Fixed, or with POOL w, bias (const float*), y (u16*),
 //            index (u8*);
 //   gradient: dy (const u16*), index (const u8*), parts (float*), dw (void*), db (float*).
 #pragma once

@@ -102,6 +102,8 @@ struct Epilogue {
         const int within = of.n0 + j * 64 + column, channel = of.group * CONV_K + within;
         const u32 from = staging + ((column % 8 / 2 * 8) ^ (column / 8 * 32 + column / 32 * 16)) + column % 2 * 4;
         if ((kTileN % 64 != 0 && j * 64 + column >= kTileN) || within >= CONV_K) break;
+        Body::Fixed fixed;
+        body.load(channel, fixed);
 #pragma unroll 1
         for (int row = 0; row < 16; row += 4) {
           Body::Loads loads[4];  // all issued before the first use
@@ -112,7 +114,7 @@ struct Epilogue {
           for (int i = 0; i < 4; i++) {
             if (at + row + i >= CONV_PIXELS) continue;
             const float v[1] = {load_shared_float((from + (row + i) * 256) ^ (i * 32))};
-            body.run(at + row + i, channel, loads[i], v);
+            body.run(at + row + i, channel, fixed, loads[i], v);
           }
         }
       }
@@ -123,11 +125,13 @@ struct Epilogue {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
+    Body::Fixed fixed;
 #pragma unroll
     for (int chunk = 0; chunk < kMmaM * kChunksN; chunk++) {
-      const int m = chunk / kChunksN, j = chunk % kChunksN, at = pixel + m * 64;
+      const int m = chunk % kMmaM, j = chunk / kMmaM, at = pixel + m * 64;
       const int within = of.n0 + j * 64 + unit * 8, channel = CONV_GROUPS == 1 ? within : of.group * CONV_K + within;
       const bool inside = (kTileN % 64 == 0 || j * 64 + unit * 8 < kTileN) && within < CONV_K;
+      if (inside && m == 0) body.load(channel, fixed);
       __syncwarp();
       write(sum[m], j);
       __syncwarp();
@@ -142,7 +146,7 @@ struct Epilogue {
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
         const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        body.run(at + i * 4, channel, loads[i % kAhead], v);
+        body.run(at + i * 4, channel, fixed, loads[i % kAhead], v);
       }
     }
   }

@@ -30,9 +30,9 @@
 // What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
 //
-// Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
-//          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const; }, defined before this
-//          file.
+// Body     struct Body { struct Fixed; void load(int channel, Fixed&) const; struct Loads; void load(int pixel, int
+//          channel, Loads&) const; void run(int pixel, int channel, const Fixed&, const Loads&, const float
+//          (&sum)[CONV_LANES]) const; }, defined before this file. Fixed is what depends on the channel alone.
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S     channels, filters, of one group; window
 //   CONV_GROUPS
@@ -53,10 +53,9 @@
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   CONV_PARTS                      if defined: the number of parts of per-channel reductions that blocks store
-//                                   (channel_parts.cuh). run() then takes, before Loads, Fixed, which void load(int
-//                                   channel, Fixed&) const has loaded for its channels, and at the end Accumulators
-//                                   (&)[8] and the number of pixels in them, this one included. The grid is a multiple
-//                                   of the tiles across K
+//                                   (channel_parts.cuh). run() then takes, at the end, Accumulators (&)[8] and the
+//                                   number of pixels in them, this one included. The grid is a multiple of the tiles
+//                                   across K
 //   CONV_AHEAD                      with CONV_PARTS: rows of a lane whose loads are in flight, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element

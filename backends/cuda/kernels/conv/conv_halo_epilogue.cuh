@@ -61,10 +61,9 @@ struct Epilogue {
   NIXIE_DEVICE void operator()(const Sums& sum, const Share& share, Parts& parts) const {
     const int thread = threadIdx.x % 128;
     const Pixels pixels(share);
-#ifdef CONV_PARTS
     Body::Fixed fixed;
     body.load(min(pixels.channel, CONV_K - 8), fixed);
-#else
+#ifndef CONV_PARTS
     Body::Loads loads[kAhead];
 #endif
     passage.meet();  // all threads have read the previous tile's chunks
@@ -88,7 +87,7 @@ struct Epilogue {
                parts.seen + chunk + 1);
       ask(pixels, chunk + kAhead, parts);
 #else
-      body.run(pixels[chunk], pixels.channel, loads[chunk % kAhead], v);
+      body.run(pixels[chunk], pixels.channel, fixed, loads[chunk % kAhead], v);
 #endif
     }
 #ifdef CONV_PARTS

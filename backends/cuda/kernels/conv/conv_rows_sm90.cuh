@@ -19,7 +19,7 @@
 // 220 -> 163 us, where the 24 columns of dy are also fewer than dx's 28. 3x3 (VGG conv2) gained nothing, 288 us against
 // 275: a tile has six stages there, too few to hide the epilogue.
 //
-// Body     as for conv_fprop_sm90.cuh, `pixel` a pixel of dx.
+// Body     as for conv_fprop_sm90.cuh, without Fixed, `pixel` a pixel of dx.
 // Compile-time, all required:
 //   CONV_C CONV_K CONV_R CONV_S     the layer's channels, filters, window
 //   CONV_H CONV_W CONV_Q            height and width of x, width of y

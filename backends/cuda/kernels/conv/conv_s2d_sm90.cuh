@@ -33,8 +33,8 @@
 //   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
 // Defined before this file: Stored, the type in which x is stored; element(body, stored, n, c, h, w), which computes an
 // element of the image from its stored value; and Body, which holds x (const Stored*) and packed (uint4*), and
-//   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says, or with POOL bias (const
-//   float*), y (u16*) [N][P/2][Q/2][K] and index (u8*);
+//   forward: w (const u16*), packed_weights (uint4*) and what conv_fprop_sm90.cuh says but Fixed, or with POOL bias
+//   (const float*), y (u16*) [N][P/2][Q/2][K] and index (u8*);
 //   gradient: parts float[blocks][ceil(K / 64)][kTaps * 48 + 8][64], dw [K][R][S][3] (void*), db float[K].
 // With TR = ceil(R / 4), TS = ceil(S / 4), kTaps = TR * TS, kPitch = Q + TS - 1, kBandBytes = 96 * (BAND + TR - 1) *
 // kPitch + 16 * (TS + 14) rounded up to 1024, kDyBytes = 128 * BAND * kPitch rounded up to 2048:

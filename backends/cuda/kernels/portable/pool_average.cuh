@@ -5,7 +5,8 @@
 // Gradient a thread computes a pixel of dx from the windows that contain it: no atomics, the same result every time.
 // Limits   C a multiple of 8; element counts below 2^31. Any architecture from sm_80.
 //
-// Body     as for conv_fprop_sm90.cuh, over pixels of the result; it also has operand0: x, or for the gradient dy.
+// Body     as for conv_fprop_sm90.cuh, without Fixed, over pixels of the result; it also has operand0: x, or for the
+//          gradient dy.
 // Compile-time, all required: POOL_PIXELS POOL_C (of the result), POOL_H POOL_W POOL_P POOL_Q (x and y), POOL_R POOL_S
 //   (window) POOL_STRIDE_H/_W POOL_PAD_H/_W, POOL_N_STEP POOL_H_STEP POOL_W_STEP (elements of operand0 from one image,
 //   row and pixel to the next), POOL_COUNT_PAD (1: divide by the window's size), POOL_GRADIENT.

@@ -14,7 +14,8 @@
 // Compile-time, all required: POOL_IMAGES POOL_C POOL_H POOL_W POOL_P POOL_Q POOL_R POOL_S (window) POOL_STRIDE_H/_W
 //   POOL_PAD_H/_W POOL_F32 NIXIE_BF16. Forward also
 //   POOL_INDEX  1 to store the index. Kernel pool_max(memory): IMAGES * P * Q * C / 8 threads, blocks of 256.
-// Backward Body holds operand0 (dy), operand1 (index) and what conv_fprop_sm90.cuh says. Kernel pool_max_grad(body):
+// Backward Body holds operand0 (dy), operand1 (index) and what conv_fprop_sm90.cuh says, without Fixed. Kernel
+// pool_max_grad(body):
 //   IMAGES * kCellsH * kCellsW * C / 8 threads, blocks of 256, where kCellsH = ceil((H + PAD_H) / STRIDE_H).
 #pragma once
 #include "ptx.cuh"
