@@ -69,8 +69,12 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       add_(
           backend, [this](const Inputs& in) { return add_body(in); }, config.policy()) {}
 
+Measured TrainStep::measured_after(std::int64_t step) const {
+  return statistics_ ? nixie::measured_after(config_.statistics, step) : Measured::nothing;
+}
+
 Step& TrainStep::update_after(std::int64_t step) {
-  const Measured what = statistics_ ? measured_after(config_.statistics, step) : Measured::nothing;
+  const Measured what = measured_after(step);
   const auto body = [this, what](const Inputs& in) { return update_body(in, what); };
   return updates_.try_emplace(what, backend_, body, config_.policy()).first->second;
 }
@@ -79,6 +83,7 @@ void TrainStep::operator()(const std::function<const Batch&()>& next, std::int64
   const std::int64_t first = step * config_.accumulate;
   for (std::int64_t part = 0; part + 1 < config_.accumulate; ++part) add_(inputs_of(next(), first + part));
   update_after(step)(inputs_of(next(), first + config_.accumulate - 1));
+  has_run_.insert(measured_after(step));
 }
 
 void TrainStep::forget_parts() {

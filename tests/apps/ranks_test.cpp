@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
+#include <random>
 
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/ranks.h"
@@ -131,6 +134,40 @@ TEST(RanksInOneProcess, ResumeOnAnotherNumber) {
   EXPECT_EQ(difference_of(folder / "whole", folder / "moved"), 0);
 }
 
+// All ranks find the same loss, or the same state at a save, and go back together.
+TEST(RanksInOneProcess, GoBackTogether) {
+  const TempFolder folder;
+  for (const char* more : {"save_every=100", "save_every=3"}) {
+    const TrainConfig config =
+        with_assignments(bearable_at_half("reduction: ordered\n"), "a test", {"data.glyphs.batch=24", more});
+    const auto one = folder / more / "1", two = folder / more / "2";
+    train_in_threads(one, config, 0);
+    train_in_threads(two, config, 2);
+    expect_same_files(one, two, more);
+    EXPECT_GT(std::get<std::int64_t>(last_of(two).state.at("roll_backs")), 0);
+  }
+}
+
+// A state that is not finite is found at the save that it is due at, by each rank.
+TEST(RanksInOneProcess, SaveNoStateThatIsNotFinite) {
+  const TempFolder folder;
+  const TrainConfig config = ordered({"non_finite=roll_back", "save_every=3"});
+  on_ranks(2, [&](const World& world, Backend& backend) {
+    Trainer trainer(config, {.run = world.is_first() ? folder.path() : "",
+                             .backend = std::shared_ptr<Backend>(std::shared_ptr<void>(), &backend),
+                             .world = world});
+    int spoilt = 0;
+    EXPECT_TRUE(trainer.train([&] {
+      if (trainer.step() == 5 && spoilt++ == 0)
+        for (const Variable& value : trainer.optimizer().state().all())
+          if (value.name() == "1.bias.exp_avg_sq")
+            value.set(Array::from(std::vector<double>(16, std::numeric_limits<double>::infinity()), {16}));
+      return false;
+    }));
+  });
+  EXPECT_EQ(std::get<std::int64_t>(last_of(folder.path()).state.at("roll_backs")), 1);
+}
+
 class Ranks : public testing::Test {
  protected:
   Ranks() { std::ofstream(folder_ / "net.yaml") << kNet; }
@@ -243,12 +280,15 @@ std::vector<pid_t> processes_with(const std::string& text) {
   return found;
 }
 
-class LongRanks : public Ranks {
+class LostRanks : public Ranks {
  protected:
-  /// A run that does not end by itself, once it has saved.
+  /// A run that does not end by itself, once it has saved. A rank of which nothing is heard for 2 s is lost.
   void begin(int ranks, const std::string& name) {
-    job_ =
-        std::thread([this, ranks, name] { ran_ = train(ranks, name, "--set epochs=100000 --set evaluate_every=50"); });
+    job_ = std::thread([this, ranks, name] {
+      ran_ = run_program(fmt::format("trainer --config {} --run {} --set epochs=100000 --set evaluate_every=50",
+                                     path("net.yaml"), path(name)),
+                         "NIXIE_SILENCE=2 " + mpirun(ranks));
+    });
     ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(folder_ / name / "last.h5"); }));
   }
   Ran end() {
@@ -261,22 +301,73 @@ class LongRanks : public Ranks {
   Ran ran_;
 };
 
-TEST_F(LongRanks, ALostRankEndsTheJob) {
-  begin(3, "lost");
-  const std::vector<pid_t> ranks = processes_with(path("lost"));
-  ASSERT_EQ(ranks.size(), 3u);
-  const auto begun = std::chrono::steady_clock::now();
-  ::kill(ranks[1], SIGKILL);
-  const Ran ran = end();
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
-  EXPECT_NE(ran.code, 0);
-  EXPECT_THAT(ran.output, testing::ContainsRegex("rank [0-2] with PID .* exited on signal 9"));
-  EXPECT_NO_THROW(last("lost"));
-  EXPECT_TRUE(processes_with(path("lost")).empty());
+// Killed, mpirun names it; stopped, the rank before it does.
+TEST_F(LostRanks, EndTheJobAndAreNamed) {
+  const struct {
+    int signal, code;
+    const char* line;
+  } rows[] = {{SIGKILL, 137, "mpirun noticed that process rank [0-2] with PID .* on node .* exited on signal 9"},
+              {SIGSTOP, 3, "rank [0-2] of 3 on .* gave no sign of life for 2 s: its process is stopped, or its "}};
+  for (const auto& row : rows) {
+    const std::string name = std::to_string(row.signal);
+    begin(3, name);
+    const std::vector<pid_t> ranks = processes_with(path(name));
+    ASSERT_EQ(ranks.size(), 3u);
+    const auto begun = std::chrono::steady_clock::now();
+    ::kill(ranks[1], row.signal);
+    const Ran ran = end();
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
+    EXPECT_EQ(ran.code, row.code) << ran.output;
+    EXPECT_THAT(ran.output, testing::ContainsRegex(row.line));
+    EXPECT_NO_THROW(last(name));
+    EXPECT_TRUE(wait_for([&] { return processes_with(path(name)).empty(); }));
+  }
+}
+
+// A run is disturbed and resumed until it ends, again and again: with the same files as one that was left alone.
+TEST_F(LostRanks, AtRandomMomentsCostNothingLong) {
+  constexpr int kSignals = 100, kRanks = 3;
+  const std::string set = "--set evaluate_every=50 --set epochs=1000";
+  ASSERT_EQ(train(kRanks, "whole", set).code, 0);
+  std::mt19937 random(1);
+  std::map<int, int> sent;
+  int ended = 0, unheard = 0;
+  double longest = 0;
+  for (int signals = 0, run = 0; signals < kSignals;) {
+    const std::string name = fmt::format("run{}", run);
+    Ran ran;
+    const bool goes_on = std::filesystem::exists(folder_ / name / "config.yaml");
+    std::thread job([&] {
+      const std::string what = goes_on ? fmt::format("--run {} --resume", path(name))
+                                       : fmt::format("--config {} --run {} {}", path("net.yaml"), path(name), set);
+      ran = run_program("trainer " + what, "NIXIE_SILENCE=2 " + mpirun(kRanks));
+    });
+    sleep_ms(std::uniform_int_distribution(700, 2500)(random));
+    const std::vector<pid_t> ranks = processes_with(path(name));
+    const int signal = signals % 2 == 0 ? SIGKILL : SIGSTOP;
+    const auto begun = std::chrono::steady_clock::now();
+    if (ranks.size() == kRanks) ::kill(ranks[random() % kRanks], signal);
+    job.join();
+    if (ran.code == 0) {
+      ++ended, ++run;
+      expect_same_files(folder_ / "whole", folder_ / name, name);
+      continue;
+    }
+    ASSERT_EQ(ranks.size(), static_cast<std::size_t>(kRanks)) << ran.output;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    EXPECT_LT(seconds, 10) << ran.output;
+    longest = std::max(longest, seconds);
+    ++signals, ++sent[signal];
+    unheard += !testing::Matches(testing::ContainsRegex("rank [0-2] (of 3 on|with PID)"))(ran.output);
+    EXPECT_TRUE(wait_for([&] { return processes_with(path(name)).empty(); }));
+  }
+  EXPECT_EQ(unheard, 0);
+  fmt::print("{} ranks killed, {} stopped; every job ended, in {:.1f} s at most; {} runs ended with the same files\n",
+             sent[SIGKILL], sent[SIGSTOP], longest, ended);
 }
 
 // Whichever rank the signal reaches: all stop after the same step, and the first one saves.
-TEST_F(LongRanks, ASignalSavesAndEndsAll) {
+TEST_F(LostRanks, ASignalSavesAndEndsAll) {
   begin(2, "stopped");
   const std::vector<pid_t> ranks = processes_with(path("stopped"));
   ASSERT_EQ(ranks.size(), 2u);
