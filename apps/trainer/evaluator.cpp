@@ -85,7 +85,7 @@ Evaluator::Evaluator(Backend& backend, const Model& model, const TrainConfig& co
       model_(model),
       part_(std::move(part)),
       world_(world),
-      shards_(config, backend, world),
+      shards_(config, world),
       batch_(options.batch),
       places_(config.places),
       objective_(config, dataset->target()),

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "nixie/apps/trainer/ranks/gradient_sum.h"
 #include "nixie/optimizers/loss_scale.h"
 
 namespace nixie {
@@ -47,7 +48,7 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       averages_(averages),
       statistics_(statistics),
       world_(world),
-      shards_(config, backend, world),
+      shards_(config, world),
       mixing_(config.mixing, config.seed, world),
       step_(scalar("step", Dtype::i32)),
       loss_sum_(scalar("loss_sum", Dtype::f32)),
@@ -69,8 +70,12 @@ TrainStep::TrainStep(Backend& backend, const TrainConfig& config, const Dataset&
       add_(
           backend, [this](const Inputs& in) { return add_body(in); }, config.policy()) {}
 
+Measured TrainStep::measured_after(std::int64_t step) const {
+  return statistics_ ? nixie::measured_after(config_.statistics, step) : Measured::nothing;
+}
+
 Step& TrainStep::update_after(std::int64_t step) {
-  const Measured what = statistics_ ? measured_after(config_.statistics, step) : Measured::nothing;
+  const Measured what = measured_after(step);
   const auto body = [this, what](const Inputs& in) { return update_body(in, what); };
   return updates_.try_emplace(what, backend_, body, config_.policy()).first->second;
 }
@@ -79,6 +84,7 @@ void TrainStep::operator()(const std::function<const Batch&()>& next, std::int64
   const std::int64_t first = step * config_.accumulate;
   for (std::int64_t part = 0; part + 1 < config_.accumulate; ++part) add_(inputs_of(next(), first + part));
   update_after(step)(inputs_of(next(), first + config_.accumulate - 1));
+  has_run_.insert(measured_after(step));
 }
 
 void TrainStep::forget_parts() {
@@ -253,7 +259,9 @@ void TrainStep::complete(Result& result) {
     add(result.weight, part_weight_), add(result.counted, part_counted_);
   }
   // The last layers' gradients are the first that the backward pass makes.
-  for (std::size_t i = sums.size(); i-- > 0;) sums[i] = all_reduce(shards_.world(), sums[i]);
+  const bool is_ordered = config_.reduction == "ordered";
+  for (std::size_t i = sums.size(); i-- > 0;)
+    sums[i] = is_ordered ? all_reduce(shards_.world(), sums[i]) : gradient_sum(world_, sums[i], config_.policy());
   for (Tensor* number : {&result.loss, &result.accuracy, &result.weight, &result.counted, &norms})
     if (number->has_value()) *number = all_reduce(shards_.world(), *number);
   const double each = 1 / static_cast<double>(parts());

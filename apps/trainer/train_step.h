@@ -1,6 +1,8 @@
 // TrainStep: a training step on one batch, or on several with accumulated gradients.
 #pragma once
 
+#include <set>
+
 #include "nixie/apps/trainer/averages.h"
 #include "nixie/apps/trainer/mixing.h"
 #include "nixie/apps/trainer/non_finite.h"
@@ -40,6 +42,8 @@ class TrainStep {
 
   /// Runs with the batches that `next` gives; `step` are done before.
   void operator()(const std::function<const Batch&()>& next, std::int64_t step);
+  /// Whether one like that after `step` others ran before: the first one compiles.
+  bool has_run(std::int64_t step) const { return has_run_.contains(measured_after(step)); }
   /// Takes back what the batches of a step that is not complete changed, where `next` threw.
   void forget_parts();
 
@@ -86,6 +90,7 @@ class TrainStep {
   /// The part that updates and measures what is due after `step` others. Each kind has a plan of its own, so that a
   /// step that measures nothing costs nothing.
   Step& update_after(std::int64_t step);
+  Measured measured_after(std::int64_t step) const;
   /// The next batch is the first of a step.
   void begin_parts();
   void count(const Tensor& now, const Tensor& loss, const Tensor& accuracy);
@@ -115,6 +120,7 @@ class TrainStep {
   Backend& backend_;
   Step add_;
   std::map<Measured, Step> updates_;
+  std::set<Measured> has_run_;
 };
 
 }  // namespace nixie

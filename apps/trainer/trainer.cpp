@@ -9,6 +9,7 @@
 #include "nixie/apps/trainer/program/watchdog.h"
 #include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
+#include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/precision.h"
 
@@ -235,8 +236,9 @@ bool Trainer::train_on(const std::function<bool()>& save_now) {
   };
   const auto evaluated = [&] {
     if (watchdog) watchdog->mark();
-    if (save_now && save_now()) save({"last.h5"}), tell_saved();  // a resume begins with the evaluation
-    return is_asked_to_stop();
+    const Requests asked = requests(save_now);
+    if (asked.save) save({"last.h5"}), tell_saved();  // a resume begins with the evaluation
+    return asked.stop;
   };
   enter("evaluates");
   const bool was_stopped = step() > 0 && is_evaluation_due(config_, state_) && state_.evaluated < step();
@@ -252,7 +254,8 @@ bool Trainer::train_on(const std::function<bool()>& save_now) {
     const bool evaluates = is_evaluation_due(config_, state_);
     if (evaluates || is_row_due(config_, state_)) log_interval();
     if (evaluates && !evaluate_and_save(evaluated)) return false;
-    const bool is_stopped = is_asked_to_stop() && step() < total_steps(), is_wanted = save_now && save_now();
+    const auto [stops, is_wanted] = requests(save_now);
+    const bool is_stopped = stops && step() < total_steps();
     if (!evaluates && (is_stopped || is_wanted || is_scheduled(config_, state_))) save({"last.h5"});
     if (is_wanted) tell_saved();
     if (step() % steps_per_epoch() == 0) tell(&Callback::epoch_ends, epoch);
@@ -273,14 +276,17 @@ const Batch& Trainer::next_batch() {
 void Trainer::train_once(const std::function<void(const char*)>& enter) {
   std::chrono::steady_clock::duration waited{};
   const auto next = [&]() -> const Batch& {
+    expect_exchanges(false);
     enter("waits for a batch of the loader");
     const auto start = std::chrono::steady_clock::now();
     const Batch& batch = or_save([&]() -> const Batch& { return next_batch(); });
     waited += std::chrono::steady_clock::now() - start;
     enter("trains");
+    expect_exchanges(train_step_.has_run(state_.step));
     return batch;
   };
   train_step_(next, state_.step);
+  expect_exchanges(false);
   ++state_.step;
   evaluation_.reset();
   if (progress_.wants_figures()) show_running_figures();

@@ -133,8 +133,12 @@ class Trainer {
   void initialize();
   /// Throws a usage Error while `train` runs, which `call` would pull the state away from.
   void check_idle(const char* call) const;
-  /// Whether any rank is. All ranks call it.
-  bool is_asked_to_stop() const;
+  struct Requests {
+    bool stop, save;
+  };
+  /// What any rank is asked for. All ranks call it.
+  Requests requests(const std::function<bool()>& save_now = {}) const;
+  bool is_asked_to_stop() const { return requests().stop; }
   /// This rank's samples of a batch.
   std::int64_t share() const;
   /// The state of every rank becomes that of the first. All ranks call it.

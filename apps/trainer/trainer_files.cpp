@@ -196,11 +196,16 @@ void Trainer::take_memory() {
 }
 
 void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
-  if (!writes()) return;
+  const bool is_alone = options_.world.is_alone();
+  if (!writes() && is_alone) return;
   saver_.free_room();
-  tell(&Callback::save_begins, files);
+  if (writes()) tell(&Callback::save_begins, files);
   check_saved();
   read_sums();
+  // The others have the same state, and go back as well, so that no rank waits for the saver to find it.
+  if (const std::string array = is_alone ? "" : non_finite_array(snapshot()); !array.empty())
+    fail_non_finite(array, step());
+  if (!writes()) return;
   const bool is_due = is_scheduled(config_, state_), writes_config = origin_.owes_config(),
              sets_aside = !is_due && origin_.last && origin_.last->is_scheduled && rolls_back(config_);
   const std::int64_t went_back_to = state_.went_back_to;
@@ -245,10 +250,7 @@ std::optional<Trainer::Unsaved> Trainer::end_save(void (Saver::*ask)()) try {
 
 void Trainer::check_saved(void (Saver::*ask)()) {
   const auto unsaved = end_save(ask);
-  if (!unsaved) return;
-  if (!options_.world.is_alone())  // the other ranks are not here, so that the run cannot go back
-    fail(Fault::storage, "the state after step ", unsaved->step, " was not saved: ", unsaved->array, " is not finite");
-  fail_non_finite(unsaved->array, unsaved->step);
+  if (unsaved) fail_non_finite(unsaved->array, unsaved->step);
 }
 
 }  // namespace nixie

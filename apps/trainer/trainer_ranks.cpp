@@ -46,8 +46,11 @@ void copy_from_first(const World& world, const Parameters& parameters) {
 
 std::int64_t Trainer::share() const { return options_.world.share_of(config_.data.batch(), "batch"); }
 
-bool Trainer::is_asked_to_stop() const {
-  return options_.world.any(session_->is_stopped || (session_->stop && session_->stop()) ? 1 : 0) != 0;
+Trainer::Requests Trainer::requests(const std::function<bool()>& save_now) const {
+  constexpr unsigned kStop = 1, kSave = 2;
+  const bool stops = session_->is_stopped || (session_->stop && session_->stop()), saves = save_now && save_now();
+  const unsigned any = options_.world.any((stops ? kStop : 0) | (saves ? kSave : 0));
+  return {.stop = (any & kStop) != 0, .save = (any & kSave) != 0};
 }
 
 void Trainer::take_state_of_first() {

@@ -19,6 +19,7 @@ void Trainer::roll_back(const Error& error) {
     throw Error(cause.fault(), fmt::format("{}; the run cannot go back: {}", short_what, cause.what()));
   }
   keep_best_score();
+  options_.world.copy_from_first(&state_.best_score, sizeof state_.best_score);  // they end the run by the same one
   count_return(state_);
   train_step_.set(state_);
   save_where_it_went_back();

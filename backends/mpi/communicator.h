@@ -3,11 +3,12 @@
 
 #include <memory>
 
+#include "nixie/backends/mpi/heartbeat.h"
 #include "nixie/core/graph/world.h"
 
 namespace nixie {
 
-class MpiCommunicator : public Communicator {
+class MpiCommunicator : public Communicator, public Signs {
  public:
   using Communicator::Communicator;
   /// Ends the job: waits for the other ranks, or ends them with the code.

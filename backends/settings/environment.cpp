@@ -60,6 +60,14 @@ bool is_traced(BackendTrace trace) {
 }
 
 std::string tuning_word() { return word_of("NIXIE_TUNING", {"off", "known", "measure", "again"}); }
+int silence_seconds() {
+  constexpr int kMost = 86400;
+  const std::string value = value_of("NIXIE_SILENCE");
+  const int seconds = value.empty() ? 7 : std::atoi(value.c_str());
+  check(seconds > 0 && seconds <= kMost, "NIXIE_SILENCE is ", value, ", expected seconds from 1 to ", kMost);
+  return seconds;
+}
+
 std::string chosen_chip() { return value_of("NIXIE_CHIP"); }
 
 std::string cache_folder() {

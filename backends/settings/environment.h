@@ -23,6 +23,9 @@ bool is_traced(BackendTrace trace);
 /// `NIXIE_TUNING`: off, known, measure or again; "" where it is not set.
 std::string tuning_word();
 
+/// `NIXIE_SILENCE`: the seconds without a sign of life after which a rank is lost; 7 where it is not set.
+int silence_seconds();
+
 /// `NIXIE_CHIP`: the chip that kernels are chosen for; "" for the device's own.
 std::string chosen_chip();
 

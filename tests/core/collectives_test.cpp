@@ -67,6 +67,53 @@ TEST(Collectives, AddInOneOrder) {
     });
 }
 
+// 2048 + 1 has no f16, so that a sum in halves would lose what the others add.
+TEST(Collectives, AddHalvesInFloat) {
+  const float parts[] = {2048, 1, 1, 0};
+  on_ranks(4, [&](const World& world, Backend& backend) {
+    const Tensor sum = all_reduce(world, cast(full({3}, parts[world.rank()]), Dtype::f16));
+    EXPECT_EQ(values_on(backend, sum), std::vector<double>(3, 2050));
+  });
+}
+
+/// Counts what a rank hands over.
+class Counting final : public Communicator {
+ public:
+  explicit Counting(std::shared_ptr<Communicator> to) : Communicator(to->rank(), to->hosts()), to_(std::move(to)) {}
+  void all_to_all(const void* from, void* into, std::int64_t part) override {
+    bytes += part * size(), to_->all_to_all(from, into, part);
+  }
+  void all_gather(const void* mine, void* all, std::int64_t part) override {
+    bytes += part, to_->all_gather(mine, all, part);
+  }
+  void broadcast(void* values, std::int64_t size, int root) override {
+    bytes += size, to_->broadcast(values, size, root);
+  }
+  std::int64_t bytes = 0;
+
+ private:
+  std::shared_ptr<Communicator> to_;
+};
+
+TEST(Collectives, SendHalvesAsHalves) {
+  on_ranks(2, [](const World& world, Backend& backend) {
+    for (const auto& [dtype, size] : {std::pair(Dtype::f32, 4), {Dtype::f16, 2}, {Dtype::bf16, 2}, {Dtype::f64, 8}}) {
+      const auto counting = std::make_shared<Counting>(world.communicator());
+      const World counted(counting);
+      const Tensor x = ramp(world, {100}, dtype);
+      const auto bytes_of = [&](const Tensor& y) {
+        counting->bytes = 0;
+        evaluate(y, backend);
+        return counting->bytes;
+      };
+      EXPECT_EQ(bytes_of(all_reduce(counted, x)), 150 * size) << dtype;  // both halves of it, and the sum of one
+      EXPECT_EQ(bytes_of(reduce_scatter(counted, x)), 100 * size) << dtype;
+      EXPECT_EQ(bytes_of(all_gather(counted, x)), 100 * size) << dtype;
+      EXPECT_EQ(bytes_of(broadcast_from(counted, x)), 100 * size) << dtype;
+    }
+  });
+}
+
 // Larger than what is exchanged at a time.
 TEST(Collectives, TakeLargeArrays) {
   on_ranks(3, [](const World& world, Backend& backend) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "nixie/apps/trainer/ranks/gradient_sum.h"
 #include "nixie/core/base/random.h"
 
 namespace nixie::benchmark {
@@ -144,6 +145,24 @@ Outputs NetWork::results() const {
 Outputs NetWork::train() { return train_(labelled_); }
 Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
 
+std::int64_t NetWork::exchanged_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Variable& parameter : model_.parameters().trainable())
+    bytes += parameter.shape().size() * size_of(exchanged_dtype(parameter, precision_.policy));
+  return bytes;
+}
+
+std::uint64_t NetWork::fingerprint() const {
+  std::uint64_t hash = 0;
+  for (const Variable& parameter : model_.parameters().all()) {
+    const Array values = parameter.array();
+    const std::string_view bytes(reinterpret_cast<const char*>(values.bytes()),
+                                 static_cast<std::size_t>(values.size_bytes()));
+    hash = 31 * hash + std::hash<std::string_view>{}(bytes);
+  }
+  return hash;
+}
+
 std::int64_t NetWork::train_bytes() {
   const Plan& plan = train_.plan(labelled_);
   std::int64_t bytes = plan.arena_bytes;
@@ -193,7 +212,7 @@ Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const 
   std::vector<Gradient> slopes = gradients(optimizer.scaled(loss), model_.parameters());
   if (!world_.is_alone())
     for (std::size_t i = slopes.size(); i-- > 0;)
-      slopes[i].value = all_reduce(world_, slopes[i].value) * (1.0 / world_.size());
+      slopes[i].value = gradient_sum(world_, slopes[i].value, precision_.policy) * (1.0 / world_.size());
   optimizer.update(slopes);
   return {{"loss", loss}};
 }

@@ -63,6 +63,10 @@ class NetWork {
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
   std::int64_t parameters() const { return model_.parameters().count(); }
+  /// What a rank hands over of its gradients in a training step.
+  std::int64_t exchanged_bytes() const;
+  /// A number that two models of other weights do not share.
+  std::uint64_t fingerprint() const;
   /// Memory of the training step's plan: its arena, the parameters, the optimizer's state and the data.
   std::int64_t train_bytes();
 

@@ -24,7 +24,7 @@ class OneRank final : public Communicator {
 
 }  // namespace
 
-Shards::Shards(const TrainConfig& config, const Backend& backend, const World& world) : world_(world) {
+Shards::Shards(const TrainConfig& config, const World& world) : world_(world) {
   if (config.reduction != "ordered") return;
   at_key(config.places, "reduction", [&] {
     const std::int64_t batch = config.data.batch();
@@ -34,7 +34,7 @@ Shards::Shards(const TrainConfig& config, const Backend& backend, const World& w
           "; take a multiple of ", kCount);
   });
   of_rank_ = kCount / world.size();
-  if (world.is_alone() && backend.name() == "cpu") world_ = World(std::make_shared<OneRank>());
+  if (world.is_alone()) world_ = World(std::make_shared<OneRank>());
 }
 
 Tensor Shards::rows(const Tensor& share, std::int64_t shard) const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "nixie/configs/parse/config.h"
-#include "nixie/core/graph/backend.h"
 #include "nixie/core/graph/world.h"
 #include "nixie/core/ops/ops.h"
 
@@ -14,10 +13,10 @@ class Shards {
 
   /// The shards of a configuration's batches on these ranks; without `ordered` each rank's share is one. Throws where
   /// the batch or the ranks do not go together with the number of shards.
-  Shards(const TrainConfig& config, const Backend& backend, const World& world);
+  Shards(const TrainConfig& config, const World& world);
 
-  /// The ranks that the sums are over. On the CPU `ordered` lets a process by itself exchange with itself, so that what
-  /// is computed of a sum is computed as on several ranks.
+  /// The ranks that the sums are over. `ordered` lets a process by itself exchange with itself, so that what is
+  /// computed of a sum is computed as on several ranks.
   const World& world() const { return world_; }
 
   std::int64_t of_rank() const { return of_rank_; }

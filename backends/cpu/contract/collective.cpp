@@ -22,38 +22,112 @@ void add_parts(T* parts, std::int64_t size, std::int64_t count, ThreadPool& pool
   });
 }
 
-// Each rank adds up its piece of what all ranks have and sends the sum to the others.
-template <class T>
-void all_reduce(Communicator& ranks, T* values, std::int64_t count, ThreadPool& pool) {
-  const std::int64_t most = kPartBytes / static_cast<std::int64_t>(sizeof(T)), size = ranks.size();
-  const std::int64_t largest = std::min(most, ceil_div(count, size));
-  const Scratch<T> mine(size * largest), theirs(size * largest);
-  for (std::int64_t done = 0; done < count;) {
-    const std::int64_t part = std::min(most, ceil_div(count - done, size)), taken = std::min(count - done, size * part);
-    const std::int64_t bytes = part * static_cast<std::int64_t>(sizeof(T));
-    std::copy_n(values + done, taken, mine.data());
-    std::fill(mine.data() + taken, mine.data() + size * part, T{});
-    ranks.all_to_all(mine.data(), theirs.data(), bytes);
-    add_parts(theirs.data(), part, size, pool);
-    ranks.all_gather(theirs.data(), mine.data(), bytes);
-    std::copy_n(mine.data(), taken, values + done);
-    done += taken;
+/// Halves travel as halves, and are added in float.
+template <class To, class From>
+void move(const From* from, std::int64_t count, To* to, ThreadPool& pool) {
+  if constexpr (std::is_same_v<To, From>) {
+    std::copy_n(from, count, to);
+  } else {
+    constexpr std::int64_t kPiece = 16384;
+    pool.parallel_for(ceil_div(count, kPiece), [&](std::int64_t piece) {
+      for (std::int64_t i = piece * kPiece; i < std::min(count, (piece + 1) * kPiece); ++i)
+        to[i] = convert<To>(from[i]);
+    });
   }
 }
 
-// As many elements of each rank's part at a time as fit an exchange.
-template <class T>
-void reduce_scatter(Communicator& ranks, const T* values, std::int64_t part, T* sum, ThreadPool& pool) {
-  const std::int64_t most = kPartBytes / static_cast<std::int64_t>(sizeof(T)), size = ranks.size();
-  const Scratch<T> mine(size * std::min(most, part)), theirs(size * std::min(most, part));
-  for (std::int64_t done = 0; done < part; done += most) {
-    const std::int64_t taken = std::min(most, part - done);
-    for (std::int64_t rank = 0; rank < size; ++rank)
-      std::copy_n(values + rank * part + done, taken, mine.data() + rank * taken);
-    ranks.all_to_all(mine.data(), theirs.data(), taken * static_cast<std::int64_t>(sizeof(T)));
-    add_parts(theirs.data(), taken, size, pool);
-    std::copy_n(theirs.data(), taken, sum + done);
+/// A rank's sums of values of T, which travel as Wire.
+template <class T, class Wire>
+class Exchange {
+ public:
+  /// `part`: the elements of each rank.
+  Exchange(Communicator& ranks, std::int64_t part, ThreadPool& pool)
+      : ranks_(ranks), pool_(pool), part_(std::min(kMost, part)), sums_(ranks.size() * part_) {}
+
+  // Each rank adds up its piece of what all ranks have and sends the sum to the others.
+  void all_reduce(T* values, std::int64_t count) {
+    const std::int64_t size = ranks_.size();
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t part = std::min(part_, ceil_div(count - done, size)),
+                         taken = std::min(count - done, size * part);
+      move(values + done, taken, mine_.data(), pool_);
+      std::fill(mine_.data() + taken, mine_.data() + size * part, Wire{});
+      add(part);
+      move(sums_.data(), part, theirs_.data(), pool_);
+      ranks_.all_gather(theirs_.data(), mine_.data(), bytes_of(part));
+      move(mine_.data(), taken, values + done, pool_);
+      done += taken;
+    }
   }
+
+  void reduce_scatter(const T* values, std::int64_t part, T* sum) {
+    for (std::int64_t done = 0; done < part; done += part_) {
+      const std::int64_t taken = std::min(part_, part - done);
+      for (std::int64_t rank = 0; rank < ranks_.size(); ++rank)
+        move(values + rank * part + done, taken, mine_.data() + rank * taken, pool_);
+      add(taken);
+      std::copy_n(sums_.data(), taken, sum + done);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kMost = kPartBytes / static_cast<std::int64_t>(sizeof(T));
+  static std::int64_t bytes_of(std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(Wire)); }
+
+  /// The sum of the parts that all ranks have for this one: the first `part` of sums_.
+  void add(std::int64_t part) {
+    ranks_.all_to_all(mine_.data(), theirs_.data(), bytes_of(part));
+    move(theirs_.data(), ranks_.size() * part, sums_.data(), pool_);
+    add_parts(sums_.data(), part, ranks_.size(), pool_);
+  }
+
+  Communicator& ranks_;
+  ThreadPool& pool_;
+  std::int64_t part_;
+  Scratch<T> sums_;
+  Scratch<Wire> mine_{ranks_.size() * part_}, theirs_{ranks_.size() * part_};
+};
+
+template <class T, class Wire>
+void run_as(const Collective& op, const BoundOperand& operand, const Shape& domain, const HeadSink& sink,
+            ThreadPool& pool) {
+  Communicator& ranks = *op.communicator;
+  T* const result = reinterpret_cast<T*>(sink.result);
+  const std::int64_t own = operand.shape.size(), size = ranks.size();
+  const auto take = [&](T* to) {
+    convert_operand(operand, compute_type_of<T>(), reinterpret_cast<std::byte*>(to), pool);
+  };
+  const auto bytes_of = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(Wire)); };
+  switch (op.kind) {
+    case CollectiveKind::all_reduce:
+      take(result);
+      Exchange<T, Wire>(ranks, ceil_div(own, size), pool).all_reduce(result, own);
+      break;
+    case CollectiveKind::all_gather: {
+      const Scratch<T> values(own);
+      const Scratch<Wire> mine(own), all(size * own);
+      take(values.data());
+      move(values.data(), own, mine.data(), pool);
+      ranks.all_gather(mine.data(), all.data(), bytes_of(own));
+      move(all.data(), size * own, result, pool);
+      break;
+    }
+    case CollectiveKind::reduce_scatter: {
+      const Scratch<T> values(own);
+      take(values.data());
+      Exchange<T, Wire>(ranks, domain.size(), pool).reduce_scatter(values.data(), domain.size(), result);
+      break;
+    }
+    case CollectiveKind::broadcast: {
+      const Scratch<Wire> values(own);
+      take(result);
+      move(result, own, values.data(), pool);
+      ranks.broadcast(values.data(), bytes_of(own), op.root);
+      move(values.data(), own, result, pool);
+      break;
+    }
+  }
+  finish_all(sink, domain.size(), pool);
 }
 
 }  // namespace
@@ -61,36 +135,12 @@ void reduce_scatter(Communicator& ranks, const T* values, std::int64_t part, T* 
 template <class T>
 void run_collective(const Collective& op, std::span<const BoundOperand> operands, const Shape& domain,
                     const HeadSink& sink, ThreadPool& pool) {
-  Communicator& ranks = *op.communicator;
-  T* const result = reinterpret_cast<T*>(sink.result);
-  const std::int64_t own = operands[0].shape.size();
-  const auto take = [&](T* to) {
-    convert_operand(operands[0], compute_type_of<T>(), reinterpret_cast<std::byte*>(to), pool);
-  };
-  const auto bytes_of = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(T)); };
-  switch (op.kind) {
-    case CollectiveKind::all_reduce:
-      take(result);
-      all_reduce(ranks, result, own, pool);
-      break;
-    case CollectiveKind::all_gather: {
-      const Scratch<T> mine(own);
-      take(mine.data());
-      ranks.all_gather(mine.data(), result, bytes_of(own));
-      break;
-    }
-    case CollectiveKind::reduce_scatter: {
-      const Scratch<T> mine(own);
-      take(mine.data());
-      reduce_scatter(ranks, mine.data(), domain.size(), result, pool);
-      break;
-    }
-    case CollectiveKind::broadcast:
-      take(result);
-      ranks.broadcast(result, bytes_of(own), op.root);
-      break;
+  const BoundOperand& operand = operands[0];
+  if constexpr (std::is_same_v<T, float>) {
+    if (operand.dtype == Dtype::f16) return run_as<T, Half>(op, operand, domain, sink, pool);
+    if (operand.dtype == Dtype::bf16) return run_as<T, Bfloat16>(op, operand, domain, sink, pool);
   }
-  finish_all(sink, domain.size(), pool);
+  run_as<T, T>(op, operand, domain, sink, pool);
 }
 
 template void run_collective<float>(const Collective&, std::span<const BoundOperand>, const Shape&, const HeadSink&,

@@ -29,6 +29,8 @@ Nccl open_nccl() {
   library.find(table.all_reduce, "ncclAllReduce");
   library.find(table.all_gather, "ncclAllGather");
   library.find(table.reduce_scatter, "ncclReduceScatter");
+  library.find(table.send, "ncclSend");
+  library.find(table.receive, "ncclRecv");
   library.find(table.broadcast, "ncclBroadcast");
   return table;
 }

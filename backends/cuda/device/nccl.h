@@ -29,6 +29,8 @@ struct Nccl {
   int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op, NcclComm, cudaStream_t);
   int (*all_gather)(const void* from, void* to, std::size_t count, int type, NcclComm, cudaStream_t);
   int (*reduce_scatter)(const void* from, void* to, std::size_t count, int type, int op, NcclComm, cudaStream_t);
+  int (*send)(const void* from, std::size_t count, int type, int to, NcclComm, cudaStream_t);
+  int (*receive)(void* to, std::size_t count, int type, int from, NcclComm, cudaStream_t);
   int (*broadcast)(const void* from, void* to, std::size_t count, int type, int root, NcclComm, cudaStream_t);
 };
 

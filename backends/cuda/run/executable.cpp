@@ -92,7 +92,7 @@ class CudaExecutable final : public Executable {
     std::vector<std::size_t> generated;
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
       if (auto calls = collective_calls(plan_, plan_.groups[g]); !calls.empty()) {
-        work_.push_back(make_collective_work(std::move(calls)));
+        work_.push_back(make_collective_work(*device_, calls));
         continue;
       }
       const BlasProblem* problem = blas_problem(plan_.groups[g]);
@@ -115,11 +115,16 @@ class CudaExecutable final : public Executable {
   }
 
   void allocate() {
-    std::int64_t scratch = 0;
-    for (const auto& work : work_) {
-      scratch_offsets_.push_back(scratch);
-      scratch += round_up(work->scratch_bytes(), 256);
+    std::int64_t scratch = 0, of_exchanges = 0;  // these run one after another, in the same memory
+    for (std::size_t g = 0; g < work_.size(); ++g) {
+      const std::int64_t own = round_up(work_[g]->scratch_bytes(), 256);
+      const bool exchanges = is_exchange(plan_.groups[g]);
+      scratch_offsets_.push_back(exchanges ? 0 : scratch);
+      (exchanges ? of_exchanges : scratch) = exchanges ? std::max(of_exchanges, own) : scratch + own;
     }
+    for (std::size_t g = 0; g < work_.size(); ++g)
+      if (is_exchange(plan_.groups[g])) scratch_offsets_[g] = scratch;
+    scratch += of_exchanges;
     try {
       arena_ = device_->allocate(plan_.arena_bytes);
       scratch_ = device_->allocate(scratch);
@@ -193,9 +198,10 @@ class CudaExecutable final : public Executable {
     }
   }
 
+  bool is_exchange(const Group& group) const { return !collective_calls(plan_, group).empty(); }
   bool exchanges() const {
     return std::any_of(plan_.groups.begin(), plan_.groups.end(),
-                       [&](const Group& group) { return !collective_calls(plan_, group).empty(); });
+                       [&](const Group& group) { return is_exchange(group); });
   }
 
   std::list<Captured>::iterator find_graph() {

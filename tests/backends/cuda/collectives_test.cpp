@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/collective.h"
+#include "nixie/backends/cuda/families/rank_sum.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"
@@ -17,6 +20,7 @@
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/state/order_collectives.h"
 #include "nixie/core/step.h"
+#include "nixie/tests/compiler_log.h"
 #include "nixie/tests/cuda_plans_backend.h"
 #include "nixie/tests/ranks.h"
 
@@ -117,6 +121,64 @@ TEST(CudaCollectives, RunBesideTheBackwardPass) {
       }
 }
 
+// Each element of each array is packed once, at a place of its own; each exchange is that of one memory.
+TEST(RankSums, PackEachElementOnce) {
+  const struct {
+    const char* what;
+    std::vector<std::int64_t> counts;
+    int ranks;
+    bool gathers;
+    std::size_t exchanges;
+  } rows[] = {{"one number", {1}, 4, true, 1},
+              {"two ranks", {1000003, 17}, 2, true, 1},
+              {"odd arrays", {100, 9, 300001, 64}, 3, false, 1},
+              {"many arrays", std::vector<std::int64_t>(250, 5000), 4, false, 3},
+              {"larger than an exchange", {5, 40000000, 3}, 8, false, 3}};
+  for (const auto& row : rows)
+    for (const int rank : {0, row.ranks - 1}) {
+      SCOPED_TRACE(row.what);
+      std::vector<CollectiveCall> calls;
+      for (const std::int64_t count : row.counts) {
+        const int slot = 2 * static_cast<int>(calls.size());
+        calls.push_back({.from = slot, .to = slot + 1, .from_offset = 32, .count = count, .dtype = Dtype::f16});
+      }
+      const cuda::RankSum sum = cuda::rank_sum(calls, rank, row.ranks);
+      EXPECT_EQ(sum.gathers, row.gathers);
+      ASSERT_EQ(sum.exchanges.size(), row.exchanges);
+      std::map<int, std::int64_t> seen;  // elements of each slot, in order
+      for (const auto& exchange : sum.exchanges) {
+        std::int64_t end = 0;
+        for (std::size_t i = 0; 2 * i < exchange.pack.table.size(); ++i) {
+          const std::int64_t place = exchange.pack.table[2 * i], count = exchange.pack.table[2 * i + 1];
+          EXPECT_GE(place, end);
+          EXPECT_EQ(place % 8, 0);
+          end = place + count;
+          const cuda::Argument from = exchange.pack.arguments[3 + i],
+                               to = (sum.gathers ? exchange.add : exchange.unpack).arguments[3 + i];
+          EXPECT_EQ(from.offset_bytes, 32 + 2 * seen[from.slot]);
+          EXPECT_EQ(to.offset_bytes, 2 * seen[from.slot]);
+          EXPECT_EQ(to.slot, from.slot + 1);
+          seen[from.slot] += count;
+        }
+        EXPECT_LE(end, exchange.part * (sum.gathers ? 1 : row.ranks));
+        EXPECT_LE(exchange.part * row.ranks * 2, sum.received);
+        EXPECT_LE(exchange.pack.arguments.size() * sizeof(void*), 4096u);
+      }
+      for (std::size_t i = 0; i < row.counts.size(); ++i) EXPECT_EQ(seen[2 * static_cast<int>(i)], row.counts[i]);
+    }
+}
+
+TEST(CudaCodegen, RankSumsCompile) {
+  std::vector<std::string> sources;
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::f64})
+    for (const int ranks : {2, 8}) {
+      const std::vector<CollectiveCall> calls{{.from = 0, .to = 1, .count = 1000000, .dtype = dtype}};
+      sources.push_back(cuda::rank_sum(calls, 1, ranks).exchanges[0].pack.source);
+    }
+  const auto cubins = cuda::compile_sources(sources, "sm_90a");
+  for (const auto& cubin : cubins) EXPECT_EQ(cuda::complaints(cubin.log), "");
+}
+
 // Collectives of images and of parts keep the order of elements that the operand has.
 TEST(CudaCollectives, ExchangeElementsInTheirOrder) {
   const World world = test::alone_of(4);
@@ -145,10 +207,18 @@ TEST(CudaCollectives, ExchangeElementsInTheirOrder) {
   }
 }
 
-// Under `mpirun -np 2` on a machine with as many GPUs: the values of each collective, also from a replayed graph.
-TEST(CudaCollectives, OnGpus) {
+// Under `mpirun -np 2` and more on a machine with as many GPUs.
+class GpuRanks : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (launched_world().is_alone() || cuda_devices() < 2) GTEST_SKIP() << "needs mpirun -np 2 and two GPUs";
+  }
+  static void TearDownTestSuite() { leave_world(testing::UnitTest::GetInstance()->Failed() ? 1 : 0); }
+};
+
+// The values of each collective, also from a replayed graph.
+TEST_F(GpuRanks, ExchangeValues) {
   const World& world = launched_world();
-  if (world.is_alone() || cuda_devices() < 2) GTEST_SKIP() << "needs mpirun -np 2 and two GPUs";
   const auto backend = make_backend("cuda", 0, world);
   const int n = world.size(), ranks = n * (n + 1) / 2;
   const Variable seen("seen", Array(Dtype::f32, {5}), false);
@@ -178,7 +248,30 @@ TEST(CudaCollectives, OnGpus) {
       EXPECT_EQ(seen.array().to_vector<float>()[at], static_cast<float>(run * (ranks + n * i)));
     }
   }
-  leave_world(::testing::Test::HasFailure() ? 1 : 0);
+}
+
+// The sums of arrays of odd sizes, in the order of a tree over the ranks and rounded once, are those of the CPU.
+TEST_F(GpuRanks, SumAsCpuRanksDo) {
+  const World& world = launched_world();
+  const auto gpu = make_backend("cuda", 0, world), cpu = make_backend("cpu", 1, world);
+  for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::f64}) {
+    const auto body = [&](const Inputs& in) {
+      Outputs sums;
+      for (const std::int64_t count : {1, 7, 1000, 65537, 3000001})
+        sums[std::to_string(count)] = all_reduce(world, cast(slice(in["x"], {Index::range(0, count)}), dtype));
+      return sums;
+    };
+    Step on_gpu(*gpu, body, PrecisionPolicy::ieee), on_cpu(*cpu, body, PrecisionPolicy::ieee);
+    const Tensor x = evaluate(normal({3000001}, 100 + static_cast<std::uint64_t>(world.rank())), *cpu);
+    const Outputs expected = on_cpu({{"x", x}});
+    for (int run = 0; run < 4; ++run) {
+      const Outputs sums = on_gpu({{"x", x}});
+      for (const auto& [name, sum] : sums) {
+        const Array mine = sum.array().to(Dtype::f64), theirs = expected.at(name).array().to(Dtype::f64);
+        EXPECT_EQ(mine.to_vector<double>(), theirs.to_vector<double>()) << dtype << " of " << name << " in run " << run;
+      }
+    }
+  }
 }
 
 }  // namespace
