@@ -46,6 +46,7 @@ void bind_values(py::module_& module);
 void bind_ops(py::module_& module);
 void bind_exchange(py::module_& module);
 void bind_functions(py::module_& module);
+void bind_external_plans(py::module_& module);
 void bind_models(py::module_& module);
 void bind_trainer(py::module_& module);
 

@@ -60,8 +60,6 @@ py::object with_arrays(py::handle tree, const std::function<py::object()>& next)
 }
 
 // ---- compiled functions ----
-thread_local int traces = 0;
-
 template <class T>
 void append(std::string& key, T number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof(number));
@@ -125,7 +123,7 @@ class Compiled {
   Compiled(py::function function, PrecisionPolicy precision) : function_(std::move(function)), precision_(precision) {}
 
   py::object operator()(const py::args& args, const py::kwargs& kwargs) {
-    if (traces > 0 || Differentiation::is_active()) return function_(*args, **kwargs);  // a part of another expression
+    if (Tracing::is_active() || Differentiation::is_active()) return function_(*args, **kwargs);  // a part of another expression
     Call call;
     for (const py::handle each : args) call.add(each, constants_);
     if (!kwargs.empty()) call.add(kwargs, constants_);
@@ -172,8 +170,7 @@ class Compiled {
 
   Outputs trace(Plan& plan, const Inputs& in, Device& device) {
     const py::gil_scoped_acquire locked;
-    ++traces;
-    const std::unique_ptr<int, void (*)(int*)> end(&traces, [](int* count) { --*count; });
+    const Tracing tracing;
     std::size_t i = 0;
     const auto next = [&] { return py::cast(make_value(in[name(i++)], device)); };
     const auto replace = [&](py::handle end) {
@@ -219,9 +216,9 @@ void bind_functions(py::module_& module) {
     const Differentiation scope;
     return function();
   });
-  module.def("is_tracing", [] { return traces > 0; });
+  module.def("is_tracing", &Tracing::is_active);
   // Whether what is built now can be computed at once: it is no part of a trace or of another gradient.
-  module.def("is_outermost", [] { return traces == 0 && !Differentiation::is_active(); });
+  module.def("is_outermost", [] { return !Tracing::is_active() && !Differentiation::is_active(); });
   module.def("compute", [](const std::vector<Value*>& values) { Value::compute(values); });
   module.def("synchronize", &Value::synchronize);
   module.def("gradients", [](Value& loss, const std::vector<Value*>& arguments) {

@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, module) {
   nixie::python::bind_ops(module);
   nixie::python::bind_exchange(module);
   nixie::python::bind_functions(module);
+  nixie::python::bind_external_plans(module);
   nixie::python::bind_models(module);
   nixie::python::bind_trainer(module);
   module.attr("__version__") = NIXIE_VERSION;

@@ -12,7 +12,7 @@
 namespace nixie::python {
 namespace {
 
-thread_local int differentiations = 0;
+thread_local int differentiations = 0, traces = 0;
 int all_differentiations = 0;  // of every thread
 
 // Never destroyed: Python frees arrays after C++ has begun to destroy what is static.
@@ -212,5 +212,9 @@ void Value::forget_histories() {
 bool Differentiation::is_active() { return differentiations > 0; }
 Differentiation::Differentiation() { ++differentiations, ++all_differentiations; }
 Differentiation::~Differentiation() { --differentiations, --all_differentiations; }
+
+Tracing::Tracing() { ++traces; }
+bool Tracing::is_active() { return traces > 0; }
+Tracing::~Tracing() { --traces; }
 
 }  // namespace nixie::python

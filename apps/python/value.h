@@ -75,4 +75,14 @@ class Differentiation {
   Differentiation& operator=(const Differentiation&) = delete;
 };
 
+/// While it exists, this thread traces a function: arrays made meanwhile have no value.
+class Tracing {
+ public:
+  Tracing();
+  static bool is_active();
+  ~Tracing();
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+};
+
 }  // namespace nixie::python

@@ -60,6 +60,13 @@ bool leads_to_any(const std::vector<std::set<int>>& after, int from, const std::
   return false;
 }
 
+// Whether a root is a view of what is computed with the axes in another order.
+bool permutes(const Tensor& root) {
+  for (Tensor x = root; is_view(x.node().op); x = x.inputs()[0])
+    if (std::holds_alternative<Permute>(x.node().op)) return true;
+  return false;
+}
+
 }  // namespace
 
 int KernelBuilder::add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name) {
@@ -110,13 +117,17 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGra
 // of their own, so they write no slot that is read as well.
 void KernelBuilder::claim(const Tensor& root, int slot, bool is_read) {
   int writer = -1;
-  const auto base = units_.claimable(root, plan_.slots[static_cast<std::size_t>(slot)].strides);
+  Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
+  const auto base = units_.claimable(root, target.strides);
   if (const int u = base ? units_.of(*base) : -1; base && (u >= 0 || !is_read)) {
+    const bool is_permuted = permutes(root);
     if (slot_of_base_.emplace(base->id(), slot).second)
       writer = u;  // -1 for a concat: its parts write
-    else if (u >= 0 && base->shape() == root.shape())
+    else if (u >= 0 && (is_permuted || base->shape() == root.shape()))
       extra_[writer = u].push_back(slot);
-    if (writer < 0 && u < 0 && slot_of_base_[base->id()] == slot) return;
+    const bool is_written = writer >= 0 || slot_of_base_[base->id()] == slot;
+    if (is_written && is_permuted) target.shape = base->shape(), target.strides = layout_.strides(*base);
+    if (writer < 0 && u < 0 && is_written) return;
   }
   if (writer < 0) {
     writer = units_.copy(root);
@@ -189,7 +200,8 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
       if (std::holds_alternative<Constant>(x.node().op) || units_.of(x) >= 0) continue;
       const Source source = units_.source(x, reading_of(unit(static_cast<int>(u))));
       const auto slot = slot_of_base_.find(source.base.id());
-      if (source.copy < 0 && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
+      const bool is_old = units_.writers(source).empty();
+      if (is_old && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
         readers[slot->second].insert(group(static_cast<int>(u)));
     }
   for (auto& [slot, writer] : writer_of_leaf_) {

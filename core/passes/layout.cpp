@@ -35,6 +35,15 @@ bool permutes_channels(const Permute& permute, int channels) {
   return true;
 }
 
+// Whether images whose channels are the last axis of a row-major array are seen with channels as axis 1.
+bool brings_channels_forward(const Permute& permute) {
+  const int rank = static_cast<int>(permute.order.size());
+  for (int axis = 0; axis < rank; ++axis)
+    if (permute.order[static_cast<std::size_t>(axis)] != (axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1))
+      return false;
+  return rank >= 4;
+}
+
 // Whether channels-last is another order of elements than row-major.
 bool tells_orders_apart(const Shape& shape, int channels) {
   return product(shape, 1, 1 + channels) > 1 && product(shape, 1 + channels, shape.rank()) > 1;
@@ -67,7 +76,10 @@ int channels_of(const Layout& layout, const Tensor& x) {
             return channels > 0 ? where_it_matters(reshaped_channels(from.shape(), channels, x.shape())) : 0;
           },
           [&](const Permute& permute) {
-            const int channels = layout.channel_axes(x.inputs()[0]);
+            const Tensor& from = x.inputs()[0];
+            const int channels = layout.channel_axes(from);
+            if (channels == 0 && std::holds_alternative<Input>(from.node().op) && brings_channels_forward(permute))
+              return where_it_matters(1);
             return permutes_channels(permute, channels) ? channels : 0;
           },
           []<OneOf<Constant, Coordinate, Gather, Scatter, ArgSort, Scan, Random, Matmul> T>(const T&) { return 0; },

@@ -165,6 +165,36 @@ TEST(Layout, GradientsOfFiltersAsOutputsLieAsTheFiltersDo) {
   }
 }
 
+// Other libraries give and take images with channels as the last axis of an array: they are views, not copies.
+TEST(Layout, ImagesOfOtherLibrariesAreNotCopied) {
+  const Axes first = {0, 3, 1, 2}, last = {0, 2, 3, 1};
+  Variable w("w", filters(1));
+  const auto body = [&](const Inputs& in) {
+    const Tensor x = permute(in["x"], first), g = permute(in["g"], first), wide = permute(in["w"], first);
+    const Tensor y = conv(x, cast(cast(wide, Dtype::f16), Dtype::f32), {.pad = {1}}), z = relu(y), gate = g * (z > 0);
+    return Outputs{{"y", permute(y, last)},
+                   {"z", permute(z, last)},
+                   {"again", permute(z, last)},
+                   {"gate", permute(gate, last)},
+                   {"flat", reshape(permute(z * 2, last), {12, 28})},
+                   {"parts", permute(concat({exp(z), sin(z)}, 1), last)}};
+  };
+  ChannelsLast device;
+  Step rows(cpu(), body), channels(device, body);
+  const std::map<std::string, Tensor> inputs{{"x", random_array({2, 6, 6, 3}, -1, 1, 3).to(Dtype::f32)},
+                                             {"g", random_array({2, 6, 7, 4}, -1, 1, 4).to(Dtype::f32)},
+                                             {"w", random_array({4, 3, 2, 3}, -1, 1, 5).to(Dtype::f32)}};
+  for (const Kernel& kernel : channels.plan(inputs).kernels)
+    EXPECT_FALSE(kernel.label.starts_with("copy") && kernel.label != "copy + copy") << kernel.label;
+  for (const Slot& slot : channels.plan(inputs).slots)
+    if (!slot.external && slot.shape.rank() == 4) {
+      EXPECT_EQ(slot.strides, slot.shape.channels_last()) << slot.name;
+    }
+  const Outputs expected = rows(inputs), found = channels(inputs);
+  for (const auto& [name, values] : expected)
+    EXPECT_EQ(found.at(name).to_vector<double>(), values.to_vector<double>()) << name;
+}
+
 // Reshapes, parts of concats and windows of images, which strides may say in one layout and not in the other.
 TEST(Layout, ViewsOfImagesAreTheSameValues) {
   const Tensor x = random_array({2, 3, 6, 6}, -1, 1, 1).to(Dtype::f32), w = filters(2);

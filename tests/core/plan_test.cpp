@@ -182,6 +182,16 @@ TEST(Fusion, BatchNormForwardIsOneKernelWithItsStatistics) {
   EXPECT_EQ(plan.kernels.size(), 1u) << to_string(plan);
 }
 
+// An output is no old value that must be read before it is written.
+TEST(Fusion, OutputsThatOthersReadThroughViewsAreNotCopied) {
+  Step step(cpu(), [](const Inputs& in) {
+    const Tensor means = reshape(mean(in["x"], {0, 2}), {3});
+    return Outputs{{"means", means}, {"more", reshape(means * 2, {3, 1}) + in["y"]}};
+  });
+  const Plan& plan = step.plan({{"x", Array(Dtype::f32, {4, 3, 5})}, {"y", Array(Dtype::f32, {3, 9})}});
+  for (const Kernel& kernel : plan.kernels) EXPECT_FALSE(kernel.label.starts_with("copy")) << to_string(plan);
+}
+
 // The CPU, which counts what it compiles.
 class CountingBackend final : public Backend {
  public:

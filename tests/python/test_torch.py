@@ -7,6 +7,7 @@ import inspect
 import os
 import subprocess
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -54,6 +55,10 @@ def mixed():
             return self.out(torch.cumsum(y, 1).flatten(1))
 
     return nn.Sequential(nn.Conv2d(3, 8, 4, 4), Mixed())
+
+
+def _list(found):
+    return [found] if isinstance(found, torch.Tensor) else list(found)
 
 
 @unittest.skipUnless(torch is None and os.environ.get("NIXIE_TEST_TORCH"), "torch is here, or NIXIE_TEST_TORCH names no Python")
@@ -153,6 +158,88 @@ class Torch(unittest.TestCase):
                 model(torch.randn(2, 3, 32, 32).to(memory_format=form)).sum().backward()
             self.assertEqual([line.split(":", 2)[2] for line in logs.output], ["1 plans; in torch: nothing"] * 2)
 
+    def plans_of(self, model, x):
+        """The plans of two training steps, with the addresses that each call handed over."""
+        plans, make = [], nixie._core.ExternalPlan
+
+        class Recorded:
+            def __init__(self, *given):
+                self.plan, self.calls = make(*given), []
+                plans.append(self)
+
+            def __getattr__(self, name):
+                return getattr(self.plan, name)
+
+            def __call__(self, *given):
+                self.calls.append(given)
+                self.plan(*given)
+
+        with unittest.mock.patch.object(nixie._core, "ExternalPlan", Recorded):
+            compiled = torch.compile(model, backend="nixie")
+            for _ in range(2):
+                model.zero_grad()
+                compiled(x).sum().backward()
+        return plans
+
+    def test_hands_over_without_copies(self):
+        model, x = net(), torch.randn(2, 3, 32, 32)
+        mean = model[1].running_mean.clone()
+        forward, backward = self.plans_of(model, x)
+        own = {each.data_ptr() for each in (x, *model.parameters(), *model.buffers())}
+        for given in forward.calls:
+            self.assertLessEqual(set(given[0]), own)
+        first, second = forward.calls
+        self.assertEqual(first[1][:-1], second[1][:-1], "what only the backward pass gets is written where it was")
+        self.assertLessEqual(set(backward.calls[1][0]) - own - set(second[1]), {backward.calls[1][0][-1]}, "only the gradient is new")
+        copies = [[label for label in plan.kernels if label.startswith("copy")] for plan in (forward, backward)]
+        self.assertEqual(copies, [[], ["copy"]], "two batch norms that are added have one gradient of their biases, in two tensors")
+        self.assertFalse(torch.equal(model[1].running_mean, mean), "running statistics are written in place")
+        self.assertEqual((len(forward.kernels), len(backward.kernels)), (15, 16))
+
+    def test_holds_results_of_two_calls(self):
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
+        compiled, x, y = torch.compile(model, backend="nixie"), torch.randn(8, 4), torch.randn(8, 4)
+        for run in (compiled, compiled, model):
+            model.zero_grad()
+            (run(x) + run(y)).sum().backward()
+            found = [each.grad for each in model.parameters()]
+            if run is model:
+                for a, b in zip(before, found):
+                    self.close(a, b)
+            before = found
+
+    def test_part_that_stays_in_torch(self):
+        class Sorted(nn.Module):
+            def forward(self, x):
+                return x.sort(1)[0]
+
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), Sorted(), nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4, momentum=0.5))
+        theirs, x = copy.deepcopy(model), torch.randn(4, 3, 8, 8)
+        with self.assertLogs("nixie.torch", "INFO") as logs:
+            torch.compile(model, backend="nixie")(x).sum().backward()
+        self.assertNotIn("copy_", "".join(logs.output))
+        theirs(x)
+        for (name, ours), (_, other) in zip(model.named_buffers(), theirs.named_buffers()):
+            self.close(ours, other, name)
+
+    def test_dropout(self):
+        model = torch.compile(nn.Sequential(nn.Dropout(0.25), nn.Dropout(0.5)), backend="nixie")
+        x, found = torch.ones(64, 64, requires_grad=True), []
+        with self.assertLogs("nixie.torch", "INFO") as logs:
+            model(x)
+        self.assertEqual(logs.output[0].split(":", 2)[2], "1 plans; in torch: aten.randint.low (no op of nixie)")
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            y = model(x)
+            (gradient,) = torch.autograd.grad(y.sum(), x)
+            self.assertTrue(torch.equal(gradient, y))
+            self.close(y.unique(), torch.tensor([0.0, 1 / (0.75 * 0.5)]))
+            self.assertLess(abs((y > 0).float().mean().item() - 0.75 * 0.5), 0.03)
+            found.append(y.detach().clone())
+        self.assertTrue(torch.equal(found[0], found[1]))
+        self.assertFalse(torch.equal(found[0], found[2]))
+        self.assertFalse(torch.equal(model(x), model(x)))
+
     def test_half(self):
         torch._dynamo.reset()
         ours, x = net().to(memory_format=torch.channels_last), torch.randn(4, 3, 32, 32).to(memory_format=torch.channels_last)
@@ -162,6 +249,7 @@ class Torch(unittest.TestCase):
 
     def test_ops(self):
         x, w = torch.randn(3, 4, 6), torch.randn(3, 6, 5)
+        image = torch.randn(2, 3, 10, 11)
         whole, mask = torch.arange(72, dtype=torch.int32).reshape(3, 4, 6) * 2**26, x > 0
         for function, given in (
             (lambda x: (x.sum(), x.mean(-1, keepdim=True), x.amax((0, 2)), x.amin(1), x.var(1), torch.var_mean(x, (0, 1), correction=0)[0]), (x,)),
@@ -170,9 +258,21 @@ class Torch(unittest.TestCase):
             (lambda x: (x.clamp(min=0), x.clamp(max=0.5), x.clamp(-1, 1), torch.where(x > 0, x, 2.0), x.abs().sqrt(), x.exp().log1p(), x**3, 2 / x), (x,)),
             (lambda x: (functional.softmax(x.half(), 1, torch.float32), functional.log_softmax(x, 0), x.half() + 1, (x > 0) & (x < 1), ~(x > 0)), (x,)),
             (lambda x: (x.clone(), x + 1, x + 1, torch.full_like(x, 3), torch.cat([x, x], 2), x.gather(2, x.argsort(2)[:, :2])), (x,)),
-            (lambda x: functional.conv1d(x, torch.ones(2, 4, 3), padding=2, dilation=2), (x,))):
+            (lambda x: functional.conv1d(x, torch.ones(2, 4, 3), padding=2, dilation=2), (x,)),
+            (lambda x: (functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), functional.max_pool2d(x, (3, 2), (2, 3), ceil_mode=True),
+                        functional.avg_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+                        functional.adaptive_avg_pool2d(x, (2, 3)), functional.adaptive_avg_pool2d(x, (7, 9)), functional.relu6(4 * x)), (image,))):
             torch._dynamo.reset()
-            torch.testing.assert_close(torch.compile(function, backend="nixie")(*given), function(*given), rtol=1e-3, atol=1e-4)
+            given = [each.clone().requires_grad_(each.is_floating_point()) for each in given]
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                ours, theirs = torch.compile(function, backend="nixie")(*given), function(*given)
+                torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+                for a, b in zip(*([each for each in found if each.requires_grad] for found in map(_list, (ours, theirs)))):
+                    g = torch.randn_like(a)
+                    for x in (x for x in given if x.requires_grad):
+                        found = [torch.autograd.grad(each, x, g, retain_graph=True, allow_unused=True)[0] for each in (a, b)]
+                        if found[1] is not None:
+                            self.close(*found)
 
     def test_dynamic_shapes(self):
         model, calls = net().eval(), []

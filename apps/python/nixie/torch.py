@@ -1,5 +1,5 @@
 """nixie in PyTorch: functions of nixie on torch's tensors with gradients, `replace` for the modules of a net, and
-`torch.compile(model, backend="nixie")`. Memory is shared by DLPack, on torch's current stream, channels-last or not.
+`torch.compile(model, backend="nixie")`. Plans read and write the tensors' memory, on torch's current stream, channels-last or not.
 """
 
 import logging
@@ -7,57 +7,12 @@ import logging
 import torch
 from torch import nn
 
-from . import _aten, nn as _nn
-from ._creation import from_dlpack as _from_dlpack
-from ._manipulation import permute_dims as _permute, reshape as _reshape
-from ._transforms import compile as _compile
+from . import nn as _nn
+from ._layers import gradients_of
+from ._manipulation import reshape as _reshape
+from ._plan import LAST, Function, is_channels_last
 
 _log = logging.getLogger("nixie.torch")
-
-
-# ---- tensors as arrays ----
-def _is_channels_last(x):
-    return x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
-
-
-def _array(x):
-    try:
-        return _from_dlpack(x)
-    except ValueError:  # a part of a tensor that begins where no kernel reads
-        return _from_dlpack(x.clone())
-
-
-def _arrays(tensors):
-    """Arrays that share the tensors' memory, with None and numbers as they are, and which of them are channels-last."""
-    arrays, last = [], []
-    for x in tensors:
-        if not isinstance(x, torch.Tensor):
-            arrays.append(x), last.append(False)
-            continue
-        x, is_last = x.detach(), _is_channels_last(x)
-        arrays.append(_array(x.permute(0, 2, 3, 1) if is_last else x.contiguous()))
-        last.append(is_last)
-    return arrays, tuple(last)
-
-
-def _logical(arrays, last):
-    return [_permute(x, (0, 3, 1, 2)) if is_last else x for x, is_last in zip(arrays, last)]
-
-
-def _stored(results, last):
-    """Results as they are stored."""
-    return [_permute(x, (0, 2, 3, 1)) if is_last else x for x, is_last in zip(results, last)]
-
-
-def _tensors(results, last):
-    """Tensors that share the results' memory."""
-    tensors = [torch.from_dlpack(x) if hasattr(x, "__dlpack__") else x for x in results]
-    return [x.permute(0, 3, 1, 2) if is_last else x for x, is_last in zip(tensors, last)]
-
-
-def _like_inputs(results, last):
-    """Which results of a function are channels-last: images, if an input is."""
-    return tuple(any(last) and x.ndim == 4 for x in results)
 
 
 # ---- functions with gradients ----
@@ -66,33 +21,48 @@ class _Call(torch.autograd.Function):
     def forward(ctx, plans, options, *tensors):
         ctx.plans, ctx.options = plans, options
         ctx.save_for_backward(*tensors)
-        arrays, last = _arrays(tensors)
-        found = plans.forward(arrays, last, options)
-        return _tensors(found, _like_inputs(found, last))[0]
+        return plans.forward(options, tensors)[0]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, g):
-        arrays, last = _arrays((g, *ctx.saved_tensors))
         wanted = tuple(ctx.needs_input_grad[2:])
-        found = ctx.plans.backward(arrays, last, ctx.options, wanted)
-        found = iter(_tensors(found, _like_inputs(found, last)))
+        found = iter(ctx.plans.backward(ctx.options, wanted, (g, *ctx.saved_tensors)))
         return (None, None, *(next(found) if each else None for each in wanted))
 
 
 class _Plans:
     def __init__(self, function, precision):
-        def forward(arrays, last, options):
-            found = [function(*_logical(arrays, last), **options)]
-            return _stored(found, _like_inputs(found, last))
+        self.function, self.precision, self.known = function, precision, {}
 
-        def backward(arrays, last, options, wanted):
-            g, *arrays = _logical(arrays, last)
-            found = _aten.gradients_of(lambda *given: function(*given, **options), g, *arrays, wanted=wanted)
-            found = [each for each in found if each is not None]
-            return _stored(found, _like_inputs(found, last))
+    def run(self, key, trace, tensors):
+        """Results are channels-last if an argument is."""
+        key = (*key, *((x.dtype, x.device) for x in tensors), any(map(is_channels_last, tensors)))
+        if key not in self.known:
 
-        self.forward, self.backward = _compile(forward, precision=precision), _compile(backward, precision=precision)
+            def function(arrays):
+                results = trace(arrays)
+                return results, [LAST if key[-1] and x.ndim == 4 else tuple(range(x.ndim)) for x in results], {}
+
+            self.known[key] = Function(function, tensors[0].device, precision=self.precision)
+        return self.known[key](tensors)
+
+    def forward(self, options, tensors):
+        return self.run((_frozen(options),), lambda arrays: [self.function(*arrays, **options)], tensors)
+
+    def backward(self, options, wanted, tensors):
+        def trace(arrays):
+            found = gradients_of(lambda *given: self.function(*given, **options), *arrays, wanted=wanted)
+            return [each for each in found if each is not None]
+
+        return self.run((_frozen(options), wanted), trace, tensors)
+
+
+def _frozen(option):
+    """An option as a key."""
+    if isinstance(option, dict):
+        return tuple((name, _frozen(each)) for name, each in option.items())
+    return tuple(map(_frozen, option)) if isinstance(option, (list, tuple)) else option
 
 
 def function(of_arrays, *, precision="fp32"):

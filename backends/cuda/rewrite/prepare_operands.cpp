@@ -89,11 +89,14 @@ class Preparation {
 
   // Copies are shared by the kernels that read them until the original is written again.
   void copy_operand(Operand& operand, Dtype dtype, bool in_pieces) {
+    const auto is_ready = [&] {
+      return dtype_of(plan_, operand) == dtype &&
+             (is_channels_last(operand.shape, operand.strides, operand.offset) || (in_pieces && is_in_pieces(operand)));
+    };
+    if (is_ready()) return;
     // A mere conversion of another slot: copy from that slot.
     if (const auto map = before_map(plan_.kernels, operand); map && map->body.empty()) operand = map->view;
-    if (dtype_of(plan_, operand) == dtype &&
-        (is_channels_last(operand.shape, operand.strides, operand.offset) || (in_pieces && is_in_pieces(operand))))
-      return;
+    if (is_ready()) return;
     for (const Copy& copy : copies_)
       if (copy.original == operand && copy.dtype == dtype) {
         operand = copy.made;
