@@ -14,7 +14,7 @@
 #include "nixie/data/draws.h"
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/array_source.h"
-#include "nixie/data/files/halves.h"
+#include "nixie/data/files/half_sources.h"
 #include "nixie/data/files/mask_labels.h"
 #include "nixie/data/files/npy_file.h"
 #include "nixie/data/files/table_file.h"

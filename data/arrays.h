@@ -12,8 +12,8 @@ namespace nixie {
 /// F] are F channels of one pixel, or have the shape of the attribute `lshape`. Targets are classes [N], one-hot rows,
 /// numbers [N] or [N, ...], or the classes of all pixels [N, H, W]. Training images are x_train, train_images, images,
 /// x or input, their targets y_train, train_labels, labels, y, output or masks; test images x_val or val_images, their
-/// targets y_val or val_labels, or those of another word for the half (files/halves.h): without them a fraction is held
-/// out. Other arrays are noted. Mean and deviation are those of the training half. HDF5 images larger than
+/// targets y_val or val_labels, or those of another word for the half (files/half_sources.h): without them a fraction
+/// is held out. Other arrays are noted. Mean and deviation are those of the training half. HDF5 images larger than
 /// `memory` stay in their file; the samples are the same. Refuses compressed arrays that unpack to more than `unpack`.
 struct Arrays {
   Path path = "data.npz";

@@ -8,10 +8,10 @@
 namespace nixie {
 
 /// Images [channels, crop, crop]. `path` holds either one folder per class, of which a fixed fraction is held out as
-/// the test half, or the folders train and val, or other words for the halves (files/halves.h), each with one folder
-/// per class. A manifest (.csv) or tar shards in webdataset's layout may replace a folder of class folders. Skipped
-/// files are noted. Classes are numbered in the order of their folders' names. Samples alternate between classes: the
-/// first of each class, the second of each, ...
+/// the test half, or the folders train and val, or other words for the halves (files/half_sources.h), each with one
+/// folder per class. A manifest (.csv) or tar shards in webdataset's layout may replace a folder of class folders.
+/// Skipped files are noted. Classes are numbered in the order of their folders' names. Samples alternate between
+/// classes: the first of each class, the second of each, ...
 struct ImageFolder {
   Path path = "images";
   std::int64_t batch = 128;

@@ -71,6 +71,14 @@ Array row_of(const Array& batch, std::int64_t row) {
   return result;
 }
 
+double score_of(const Evaluation& evaluation, const TrainConfig& config) {
+  if (config.best_by == "accuracy" && !std::isnan(evaluation.accuracy)) return evaluation.accuracy;
+  if (config.best_by == "accuracy" || config.best_by == "loss") return -evaluation.loss;
+  const auto found = std::ranges::find(evaluation.metrics, config.best_by, [](const auto& each) { return each.first; });
+  const AnyMetric& metric = config.metrics[static_cast<std::size_t>(found - evaluation.metrics.begin())];
+  return metric.is_error() ? -found->second : found->second;
+}
+
 std::string to_string(const Evaluation& evaluation, const std::string& split) {
   const std::string accuracy =
       std::isnan(evaluation.accuracy) ? "" : fmt::format(" accuracy {:.4f}", evaluation.accuracy);

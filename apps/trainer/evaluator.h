@@ -47,6 +47,9 @@ Array row_of(const Array& batch, std::int64_t row);
 /// `test accuracy 0.9912 loss 0.0271 (10000 samples)`; another word for `test`
 std::string to_string(const Evaluation& evaluation, const std::string& split = "test");
 
+/// By what the configuration calls best (`best_by`): larger is better.
+double score_of(const Evaluation& evaluation, const TrainConfig& config);
+
 class Evaluator {
  public:
   /// It takes loss, target, metrics and precision from the configuration. `part` names this part of the data. The ranks

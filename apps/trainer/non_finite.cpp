@@ -1,21 +1,13 @@
-// A Trainer's search for where non-finite values begin. The device detects them (train_step.cpp), the host reads the
-// flag in Trainer::read_sums; trainer_return.cpp goes back behind them if configured.
+// The search for where non-finite values begin. The device detects them (train_step.cpp), the host reads the flag in
+// Trainer::read_sums; trainer_return.cpp says what a run does then.
 #include "nixie/apps/trainer/non_finite.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <map>
 
-#include "nixie/apps/trainer/record/run_statistics.h"
-#include "nixie/apps/trainer/trainer.h"
+#include "nixie/core/ops/ops.h"
 
 namespace nixie {
-namespace {
-
-constexpr std::chrono::seconds kLongestSearch(60);
-
-}  // namespace
 
 Tensor finite_samples(const Tensor& values) {
   const Tensor finite = cast(is_finite(values), Dtype::u8);
@@ -71,49 +63,6 @@ NonFinite first_non_finite(Backend& backend, PrecisionPolicy precision, const Ba
   return {};
 } catch (const Error& error) {  // the search is worth less than the message that it is for
   return {.failure = error.what()};
-}
-
-NonFinite Trainer::first_non_finite(std::int64_t step) try {
-  if (!options_.world.is_alone()) return {};  // the ranks would look for different times
-  const auto begin = std::chrono::steady_clock::now();
-  go_back(search_limit(state_, step), true);
-  start_loader();
-  while (state_.step + 1 < step) {
-    if (std::chrono::steady_clock::now() - begin > kLongestSearch || is_asked_to_stop()) return {};
-    train_step_([this]() -> const Batch& { return next_batch(); }, state_.step);
-    ++state_.step;
-  }
-  const std::string array = non_finite_array(snapshot());
-  if (!array.empty()) return {fmt::format("{} after step {}", array, state_.step)};
-  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    const Batch& batch = next_batch();
-    const NonFinite found = train_step_.first_non_finite(batch, state_.step, part);
-    if (!found.where.empty() || !found.failure.empty()) return found;
-  }
-  return {};
-} catch (const Error& error) {  // as above
-  return {.failure = error.what()};
-}
-
-void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
-  check_saved();  // what it found comes first; the message names the last checkpoint, which the search may begin with
-  const std::string array = non_finite_array(snapshot()), last = origin_.saved,
-                    saved = last.empty() ? "no checkpoint was saved" : "the last good checkpoint " + last;
-  const std::int64_t logged = state_.logged;
-  const std::string overflow = overflow_text(statistics());
-  const NonFinite found = what == NonFinite::kLoss ? first_non_finite(step)
-                          : what == kTestLoss      ? evaluation_->non_finite
-                                                   : NonFinite{};
-  std::string where = found.text() + (overflow.empty() ? "" : "; " + overflow);
-  if (found.where.empty() && !array.empty() && array != what) where = ", nor is " + array + where;
-  const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
-  const std::string remedy =
-      !found.remedy.empty() ? found.remedy
-      : what == NonFinite::kLoss && step == 1
-          ? "nothing was learnt before it, so no rate helps: scale the data or their targets, or set another init"
-          : fmt::format("try {}a smaller rate, a warm-up or clip_norm", is_scaled ? "a smaller loss_scale, " : "");
-  fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
-       ", ", saved, "); ", remedy);
 }
 
 }  // namespace nixie

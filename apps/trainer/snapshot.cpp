@@ -8,7 +8,7 @@
 
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/record/course.h"
-#include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/differences.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint_state.h"
 
@@ -68,7 +68,8 @@ std::vector<std::string> changes_since(const std::filesystem::path& file, const 
   if (header.config.empty()) return {};
   const Tree mine = parse_yaml(config_text(target.config), "the configuration");
   const auto config = config_of(file, header, target);
-  return config_changes(config ? parse_yaml(config_text(*config), "the checkpoint's") : saved_tree(header, file), mine);
+  return config_differences(config ? parse_yaml(config_text(*config), "the checkpoint's") : saved_tree(header, file),
+                            mine);
 }
 
 /// Refuses a configuration that differs in what a run is of; tells about all other differences.
@@ -237,7 +238,7 @@ TrainConfig as_saved(const FilePlace& file, const std::vector<FilePlace>& checkp
     config.model = saved->model;
     config.data = saved->data;
     config.optimizer = saved->optimizer;
-    const auto changes = config_changes(before, config_text(config));
+    const auto changes = config_differences(before, config_text(config));
     if (changes.empty()) break;
     note(fmt::format("{} differs from the configuration in {}, which is used ({}); change it with --set",
                      file.path().string(), checkpoint.path().string(), fmt::join(changes, "; ")));

@@ -137,7 +137,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
       statistics_(statistics_of(config_, model_)),
       train_step_(*options_.backend, config_, *data_.train, model_, optimizer_, averages_ ? &*averages_ : nullptr,
                   statistics_ ? &*statistics_ : nullptr, options.world),
-      progress_(options.out) {
+      progress_(options.out),
+      files_(config_, progress_.log()) {
   check_texts(config_, *data_.train);
   if (data_.test)
     evaluator_.emplace(*options_.backend, averages_ ? averages_->model() : model_, config_, data_.test,
@@ -185,7 +186,7 @@ void Trainer::trace_steps() {
 
 bool Trainer::train(const std::function<bool()>& stop, const std::function<bool()>& save_now) try {
   check_idle("train");
-  if (writes() && !record_ && !origin_.is_resumed) check_holds_no_run(lock_->folder());
+  files_.check_new();
   const std::unique_ptr<std::optional<Session>, void (*)(std::optional<Session>*)> session(
       &session_, [](auto* ended) { ended->reset(); });
   session_ = Session{stop};
@@ -193,8 +194,8 @@ bool Trainer::train(const std::function<bool()>& stop, const std::function<bool(
   trace_steps();
   take_memory();
   // Want of memory, too, refuses a resume before it changes the folder.
-  if (origin_.is_resumed && step() < total_steps()) train_step_.compile();
-  if (writes() && data_values_.empty()) data_values_ = values_of(data_);
+  if (files_.origin().is_resumed && step() < total_steps()) train_step_.compile();
+  if (files_.has_folder() && data_values_.empty()) data_values_ = values_of(data_);
   tell(&Callback::train_begins);
   bool is_done = false;
   for (bool ended = false; !ended;) try {
@@ -222,17 +223,18 @@ bool Trainer::train_on(const std::function<bool()>& save_now) {
       fmt::print(stderr, "{}\n", text);
       progress_.log().add(text);
     });
-  start_loader();                // behind all threads, whose stacks no batch changes
-  const bool begins = !record_;  // else it rolled back
-  open_record();
-  if (begins && may_lack_kept(state_)) keep_last();
+  start_loader();                        // behind all threads, whose stacks no batch changes
+  check_saved();                         // where an error ended `train`, it may still use the record
+  const bool begins = !files_.record();  // else it rolled back
+  for (const std::string& note : files_.open(state_)) progress_.line(note);
+  if (begins && may_lack_kept(state_) && config_.keep > 0 && !files_.keep_last(step())) save({"last.h5"}, config_.keep);
   progress_.start(step(), total_steps(), steps_per_epoch(), config_.data.batch() * config_.accumulate);
   const auto enter = [&](const char* activity) {
     if (watchdog) watchdog->enter(activity);
   };
   const auto tell_saved = [&] {
     check_saved();
-    if (writes()) progress_.line(fmt::format("saved after step {}", step()));
+    if (files_.has_folder()) progress_.line(fmt::format("saved after step {}", step()));
   };
   const auto evaluated = [&] {
     if (watchdog) watchdog->mark();
@@ -263,7 +265,7 @@ bool Trainer::train_on(const std::function<bool()>& save_now) {
     if (watchdog) watchdog->mark();
   }
   check_saved();
-  if (!origin_.last) save({"last.h5"});
+  if (!files_.origin().last) save({"last.h5"});
   return true;
 }
 
@@ -333,13 +335,13 @@ void Trainer::log_interval() {
   }
   if (config_.noise_scale)
     interval.noise_scale = noise_scale(train_step_.sums(), share(), config_.accumulate * options_.world.size());
-  if (record_)
-    record_->training({.epoch = epoch + 1,
-                       .step = state_.step,
-                       .loss = interval.loss,
-                       .accuracy = interval.accuracy,
-                       .rate = interval.rate},
-                      progress_.seconds(), progress_.images_per_second());
+  if (RunRecord* record = files_.record())
+    record->training({.epoch = epoch + 1,
+                      .step = state_.step,
+                      .loss = interval.loss,
+                      .accuracy = interval.accuracy,
+                      .rate = interval.rate},
+                     progress_.seconds(), progress_.images_per_second());
   progress_.interval(interval);
   log_statistics();
   tell(&Callback::interval_ends, interval);
@@ -371,11 +373,12 @@ bool Trainer::evaluate_and_save(const std::function<bool()>& stop) {
     line += fmt::format(" {} {:.4f}", name, value);
     figures.metrics.push_back(value);
   }
-  if (record_) record_->evaluation(figures);
+  if (RunRecord* record = files_.record()) record->evaluation(figures);
   progress_.line(line);
   tell(&Callback::evaluation_ends, result);
   optimizer_.schedule().observe(config_.schedule.maximizes() ? result.accuracy : result.loss);
-  const bool is_best = count_evaluation(state_, score(result), std::exchange(origin_.lacks_best, false));
+  const bool is_best =
+      count_evaluation(state_, score_of(result, config_), std::exchange(files_.origin().lacks_best, false));
   // best.h5 before last.h5, which says that it is there.
   save(is_best ? std::vector<std::string>{"best.h5", "last.h5"} : std::vector<std::string>{"last.h5"}, config_.keep);
   write_report();

@@ -7,11 +7,7 @@
 
 #include "nixie/apps/trainer/evaluator.h"
 #include "nixie/apps/trainer/progress.h"
-#include "nixie/apps/trainer/record/course.h"
-#include "nixie/apps/trainer/record/run_folder.h"
-#include "nixie/apps/trainer/record/run_record.h"
-#include "nixie/apps/trainer/record/saver.h"
-#include "nixie/apps/trainer/snapshot.h"
+#include "nixie/apps/trainer/run_files.h"
 #include "nixie/apps/trainer/train_step.h"
 
 namespace nixie {
@@ -117,12 +113,6 @@ class Trainer {
     bool is_stopped = false;
   };
 
-  /// A state that was not saved, for an array that is not finite. The saver throws it.
-  struct Unsaved {
-    std::string array;
-    std::int64_t step, went_back_to;  // of the state before the save
-  };
-
   /// What only the report shows (`report_detail`).
   struct Detail {
     std::string layer_times;
@@ -153,11 +143,6 @@ class Trainer {
   Checkpoint snapshot() const;
   void restore(const Checkpoint& checkpoint, const SnapshotTarget& target);
   void go_on_from(LoadedFile loaded, const SnapshotTarget& target, const std::string& from);
-  /// Whether the run's best checkpoint is missing, damaged or of another model; says so.
-  bool lacks_best();
-  void keep_last();
-  /// Opens the run's files. Asks for everything that they may refuse before the first is changed.
-  void open_record();
   void start_loader() {
     loader_.start({.epoch = step() / steps_per_epoch(), .batch = step() % steps_per_epoch() * config_.accumulate});
   }
@@ -184,46 +169,27 @@ class Trainer {
   void log_interval();
   /// Saves alone where nothing is held out.
   bool evaluate_and_save(const std::function<bool()>& stop);
-  double score(const Evaluation& result) const;
   double rate() const { return optimizer_.schedule().rate(state_.step - 1) * state_.rate_factor(); }
-  /// Restores the newest checkpoint before step `below` on the present course, else the start. Checkpoints saved on a
-  /// signal are skipped unless `any` or the run began with it: stopped and resumed it ends as if it had not been.
+  /// Restores the newest checkpoint before step `below` on the present course (RunFiles::restore_good), else the start.
   void go_back(std::int64_t below, bool any = false);
-  bool load_good(std::int64_t below, bool any);
-  /// Whether a checkpoint of the run is one that its own configuration did not ask for, and goes back to none such.
-  bool is_extra(const FilePlace& file, const Checkpoint& header, const SnapshotTarget& target) const;
   void start_again();
-  /// best.h5 stays the best of all that the run did, also behind the step that it went back to.
-  void keep_best_score();
-  void save_where_it_went_back();
-  /// The step of last.h5; -1 where there is none that is whole.
-  std::int64_t last_step() const;
-  /// Whether the file is in the run's folder.
-  bool is_of_run(const FilePlace& file) const;
   /// Repeats the steps up to `step` and looks into that one: where values first are not finite; "" where that is not
   /// found within a minute.
   NonFinite first_non_finite(std::int64_t step);
   [[noreturn]] void fail_non_finite(const std::string& what, std::int64_t step);
   /// Goes back with a smaller rate where the configuration says so; else throws the error.
   void roll_back(const Error& error);
-  /// Copies the state; files of the run folder are written from the copy in the background, in order, and last.h5 is
-  /// kept as step-N.h5 where `keep` is more than 0. Nothing is written of a state that is not finite.
+  /// Saves in the background (RunFiles::save).
   void save(const std::vector<std::string>& files, std::int64_t keep = 0);
   /// The run ends with an error that cost no step: saves the state, and hides faults of saving behind that error.
   void save_after_failure();
-  /// Waits for the last save, or only asks for it; what it did not write is no longer counted as saved.
-  std::optional<Unsaved> end_save(void (Saver::*ask)() = &Saver::wait);
-  /// The same; throws Fault::non_finite where it did not write.
+  /// Waits for the last save, or only asks for it. Throws Fault::non_finite where it did not write.
   void check_saved(void (Saver::*ask)() = &Saver::wait);
   Objective objective() const { return Objective(config_, data_.train->target()); }
   /// Writes a row of statistics, and says where a value first was not finite.
   void log_statistics();
   void measure_for_report();
   void write_report();
-  const Folder* folder() const { return lock_ ? &lock_->folder() : nullptr; }
-  /// The path of a file of the run.
-  FilePlace place(const std::string& file) const { return {lock_->folder(), file}; }
-  bool writes() const { return lock_.has_value(); }
 
   TrainConfig config_;
   TrainerOptions options_;  // with the backend in any case
@@ -239,12 +205,9 @@ class Trainer {
   std::optional<Evaluator> evaluator_;  // none where nothing is held out
   Progress progress_;
   std::optional<Session> session_;
-  Origin origin_;
   std::optional<Evaluation> evaluation_;  // of the present weights
-  std::optional<RunLock> lock_;           // none where nothing is written
-  std::optional<RunRecord> record_;
   Detail detail_;
-  Saver saver_;  // last: it writes the members above until it is destroyed
+  RunFiles files_;  // last: it writes what others hold until it is destroyed
 };
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// The files of a Trainer besides its log: first weights, the report, and checkpoints, written in the background.
+// What a Trainer reads and writes: first weights, checkpoints that it goes on from, saves, the report.
 #include <algorithm>
 #include <cmath>
 
@@ -9,13 +9,10 @@
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/checkpoint_state.h"
-#include "nixie/models/io/durable_file.h"
 #include "nixie/models/io/weights.h"
 
 namespace nixie {
 namespace {
-
-constexpr std::int64_t kBytesOfHdf5 = 17 << 20;
 
 /// Refuses first weights that a checkpoint's take the place of.
 void check_resumes(const TrainConfig& config, const std::vector<std::string>& changes) {
@@ -40,11 +37,9 @@ void Trainer::initialize() {
 
 void Trainer::use_folder(const Folder& run) {
   check_idle("use_folder");
-  end_save();  // it may still write to the folder before
-  lock_.emplace(run);
-  check_run_files(run);
+  files_.end_save(state_);  // it may still write to the folder before
+  files_.use(run);
   options_.run = run.path();
-  origin_.last.reset();
 }
 
 SnapshotTarget Trainer::target(const std::vector<std::string>& changes) {
@@ -60,7 +55,7 @@ void Trainer::check_idle(const char* call) const {
 
 void Trainer::resume(const FilePlace& file, const std::vector<std::string>& changes) {
   check_idle("resume");
-  end_save();
+  files_.end_save(state_);
   check_resumes(config_, changes);
   const SnapshotTarget mine = target(changes);
   go_on_from({file, load_snapshot(file, mine)}, mine, file.path().string());
@@ -68,11 +63,11 @@ void Trainer::resume(const FilePlace& file, const std::vector<std::string>& chan
 
 void Trainer::resume_last(const std::vector<std::string>& changes) {
   check_idle("resume_last");
-  end_save();
+  files_.end_save(state_);
   const SnapshotTarget mine = target(changes);
-  std::optional<LoadedFile> loaded = load_first(Origin().candidates(folder()), mine);
+  std::optional<LoadedFile> loaded = load_first(Origin().candidates(files_.folder()), mine);
   if (!loaded) {
-    origin_.is_resumed = true;
+    files_.origin().is_resumed = true;
     if (!config_.init_from.empty() && !options_.reads_init_from) initialize();
     return progress_.line("the run's folder holds no checkpoint; the run begins again");
   }
@@ -81,34 +76,15 @@ void Trainer::resume_last(const std::vector<std::string>& changes) {
 }
 
 void Trainer::go_on_from(LoadedFile loaded, const SnapshotTarget& target, const std::string& from) {
-  const bool may_go_back_to =
-      run_state_of(loaded.checkpoint.state).went_back_to < 0 && !is_extra(loaded.file, loaded.checkpoint, target);
   restore(loaded.checkpoint, target);
+  files_.go_on_from(loaded, target, from);
   loaded.checkpoint = {};  // its memory is for the best one
-  origin_ = {.is_resumed = true, .file = loaded.file, .changes = target.changes, .saved = from};
-  if (writes() && is_same_file(loaded.file, place("last.h5")))
-    origin_.last = Origin::Last{.is_scheduled = may_go_back_to, .is_own = false};
   progress_.line(fmt::format("resumed after step {}", step()));
-  origin_.lacks_best = lacks_best();
+  if (!files_.has_folder() || state_.best_score == RunState{}.best_score) return;
+  const std::string fault = files_.fault_of_best(model_);
+  files_.origin().lacks_best = !fault.empty();
+  if (!fault.empty()) progress_.line(fault + "; the next evaluation writes it anew");
 }
-
-bool Trainer::lacks_best() {
-  if (!writes() || state_.best_score == RunState{}.best_score) return false;
-  const FilePlace best = place("best.h5");
-  std::string fault = best.path().string() + " is missing";
-  if (std::filesystem::exists(best.status())) try {
-      load_checkpoint(best, {.model = forms_of(model_)});
-      return false;
-    } catch (const Error& error) {
-      if (error.fault() != Fault::checkpoint) throw;
-      const std::string line = error.what();
-      fault = line.substr(0, line.rfind("; "));  // another checkpoint is no remedy
-    }
-  progress_.line(fault + "; the next evaluation writes it anew");
-  return true;
-}
-
-bool Trainer::is_of_run(const FilePlace& file) const { return writes() && is_same_file(file, place(file.name())); }
 
 Checkpoint Trainer::snapshot() const {
   Checkpoint checkpoint = take_snapshot(config_, model_, optimizer_, state_, data_, data_values_);
@@ -124,29 +100,8 @@ void Trainer::restore(const Checkpoint& checkpoint, const SnapshotTarget& target
   evaluation_.reset();
 }
 
-// As it is: another save would be of a configuration that no step was made under.
-void Trainer::keep_last() {
-  if (!writes() || config_.keep == 0) return;
-  if (!origin_.last) return save({"last.h5"}, config_.keep);
-  keep_checkpoint(place("last.h5"), step(), config_.keep);
-}
-
-void Trainer::open_record() {
-  if (!writes()) return progress_.log().close();
-  check_saved();  // where an error ended `train`, it may still use the record
-  if (!record_ && may_lack_kept(state_) && config_.keep > 0) check_can_keep(lock_->folder(), step(), config_.keep);
-  Replacements changes = origin_.changes_of_checkpoints(lock_->folder());
-  if (!origin_.owes_config()) changes.write(place("config.yaml"), config_text(config_));
-  record_.emplace(lock_->folder(), metric_names(config_.metrics), state_, std::move(changes),
-                  config_.statistics.every > 0);  // may refuse the configuration's metrics
-  if (!origin_.last && origin_.file && std::filesystem::exists(place("last.h5").status()))
-    origin_.last = Origin::Last{.is_scheduled = false, .is_own = false};
-  progress_.log().open(place("log.txt"));
-  for (const std::string& note : record_->notes()) progress_.line(note);
-}
-
 void Trainer::measure_for_report() {
-  if (!writes() || !config_.report_detail) return;
+  if (!files_.has_folder() || !config_.report_detail) return;
   if (detail_.layer_times.empty()) try {
       const MachineRates rates = measure_rates(*options_.backend, config_.policy());
       detail_.layer_times = layer_times_text(time_layers(*options_.backend, config_, model_.batch_shape()), rates);
@@ -160,10 +115,10 @@ void Trainer::measure_for_report() {
 }
 
 void Trainer::write_report() {
-  if (!writes()) return;
+  if (!files_.has_folder()) return;
   const Evaluation none{.loss = NAN, .accuracy = NAN};
-  write_text(place("report.html"),
-             report_html({.run = lock_->folder(),
+  write_text(files_.place("report.html"),
+             report_html({.run = *files_.folder(),
                           .config = config_,
                           .model = model_,
                           .test = *data_.test_or_train(),
@@ -180,59 +135,36 @@ void Trainer::write_report() {
 void Trainer::log_statistics() {
   if (!statistics_) return;
   detail_.statistics = statistics_->results();
-  if (record_) record_->statistics(state_.step, detail_.statistics, config_.statistics.shadow);
+  if (RunRecord* record = files_.record())
+    record->statistics(state_.step, detail_.statistics, config_.statistics.shadow);
   if (const std::string text = overflow_text(detail_.statistics); !text.empty()) progress_.line(text);
 }
 
 void Trainer::take_memory() {
   train_step_.store_variables();
   if (evaluator_) evaluator_->store_variables();
-  if (!writes() || saver_.has_thread()) return;
   std::int64_t bytes = 0;
   for (const Parameters& saved :
        {model_.parameters(), optimizer_.state(), averages_ ? averages_->model().parameters() : Parameters{}})
     for (const Variable& value : saved.all()) bytes += value.shape().size() * size_of(value.dtype());
-  saver_.reserve(2 * bytes + kBytesOfHdf5);  // a copy of the state, its image as a file, and what HDF5 takes for itself
+  files_.reserve(bytes);
 }
 
 void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
-  const bool is_alone = options_.world.is_alone();
-  if (!writes() && is_alone) return;
-  saver_.free_room();
-  if (writes()) tell(&Callback::save_begins, files);
+  const bool is_alone = options_.world.is_alone(), writes = files_.has_folder();
+  if (!writes && is_alone) return;
+  if (writes) tell(&Callback::save_begins, files);
   check_saved();
   read_sums();
   // The others have the same state, and go back as well, so that no rank waits for the saver to find it.
   if (const std::string array = is_alone ? "" : non_finite_array(snapshot()); !array.empty())
     fail_non_finite(array, step());
-  if (!writes()) return;
-  const bool is_due = is_scheduled(config_, state_), writes_config = origin_.owes_config(),
-             sets_aside = !is_due && origin_.last && origin_.last->is_scheduled && rolls_back(config_);
-  const std::int64_t went_back_to = state_.went_back_to;
-  if (is_due) state_.went_back_to = -1;
-  record_->count(state_);
-  const auto checkpoint = std::make_shared<const Checkpoint>(snapshot());
-  saver_.start([=, this, step = step()] {
-    if (std::string array = non_finite_array(*checkpoint); !array.empty())
-      throw Unsaved{std::move(array), step, went_back_to};
-    lock_->renew();  // whoever removed the folder's files may have begun another run there
-    record_->sync();
-    progress_.log().sync();  // rows that a checkpoint counts are durable before it is
-    if (sets_aside) link_durably(place("last.h5"), place(kScheduledCheckpoint));
-    if (writes_config) write_text(place("config.yaml"), checkpoint->config);  // before: see as_saved
-    for (const std::string& file : files) {
-      save_checkpoint(*checkpoint, place(file));
-      origin_.saved = place(file).path().string();
-    }
-    origin_.last = Origin::Last{.is_scheduled = is_due, .is_own = true};
-    if (is_due) remove_file(place(kScheduledCheckpoint));
-    if (keep > 0) keep_checkpoint(place("last.h5"), step, keep);
-  });
+  if (writes) files_.save(state_, files, keep, [this] { return snapshot(); });
 }
 
 void Trainer::save_after_failure() try {
   train_step_.forget_parts();
-  if (!writes() || step() == 0) return;
+  if (!files_.has_folder() || step() == 0) return;
   save({"last.h5"});
   check_saved();
   progress_.line(fmt::format("saved after step {}", step()));
@@ -240,16 +172,8 @@ void Trainer::save_after_failure() try {
   if (error.fault() == Fault::non_finite) throw;  // it came first
 }
 
-std::optional<Trainer::Unsaved> Trainer::end_save(void (Saver::*ask)()) try {
-  (saver_.*ask)();
-  return std::nullopt;
-} catch (const Unsaved& unsaved) {
-  state_.went_back_to = unsaved.went_back_to;
-  return unsaved;
-}
-
 void Trainer::check_saved(void (Saver::*ask)()) {
-  const auto unsaved = end_save(ask);
+  const auto unsaved = files_.end_save(state_, ask);
   if (unsaved) fail_non_finite(unsaved->array, unsaved->step);
 }
 

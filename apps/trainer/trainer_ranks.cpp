@@ -60,9 +60,9 @@ void Trainer::take_state_of_first() {
   copy_from_first(world, optimizer_.state());
   if (averages_) copy_from_first(world, averages_->model().parameters());
   const std::string state = world.from_first(text_of(values_of(state_)));
-  const unsigned origin = world.any((origin_.is_resumed ? 1u : 0u) | (origin_.lacks_best ? 2u : 0u));
-  origin_.is_resumed = (origin & 1) != 0;
-  origin_.lacks_best = (origin & 2) != 0;
+  const unsigned origin = world.any((files_.origin().is_resumed ? 1u : 0u) | (files_.origin().lacks_best ? 2u : 0u));
+  files_.origin().is_resumed = (origin & 1) != 0;
+  files_.origin().lacks_best = (origin & 2) != 0;
   if (world.is_first()) return;
   state_ = run_state_of(values_in(state));
   train_step_.set(state_);

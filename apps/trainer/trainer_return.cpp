@@ -1,28 +1,33 @@
-// A Trainer goes back to an earlier state (non_finite: roll_back): which one, at which rate, and what last.h5 is then.
-#include <algorithm>
-#include <map>
+// What a Trainer does about a value that is not finite: it goes back to an earlier state (non_finite: roll_back), or
+// looks for where the value comes from and ends the run.
+#include <chrono>
 
+#include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/trainer.h"
-#include "nixie/models/io/durable_file.h"
 
 namespace nixie {
+namespace {
+
+constexpr std::chrono::seconds kLongestSearch(60);
+
+}  // namespace
 
 void Trainer::roll_back(const Error& error) {
   if (error.fault() != Fault::non_finite || !rolls_back(config_)) throw;  // what is being handled, whole
   if (std::ssize(state_.returns) == kMostRollBacks)
     throw Error(error.fault(), fmt::format("{}; the run went back {} times already", error.what(), kMostRollBacks));
   const std::string what = error.what(), short_what = what.substr(0, what.find(" (the last good"));
-  end_save();
+  files_.end_save(state_);
   try {
     go_back(return_limit(state_));
   } catch (const Error& cause) {
     throw Error(cause.fault(), fmt::format("{}; the run cannot go back: {}", short_what, cause.what()));
   }
-  keep_best_score();
-  options_.world.copy_from_first(&state_.best_score, sizeof state_.best_score);  // they end the run by the same one
+    files_.keep_best_score(state_, target(files_.origin().changes));
+    options_.world.copy_from_first(&state_.best_score, sizeof state_.best_score);  // they end the run by the same one
   count_return(state_);
   train_step_.set(state_);
-  save_where_it_went_back();
+  files_.save_return(step(), [this] { return snapshot(); });
   progress_.line(fmt::format("{}: {} of {} times, the run goes back to step {}, with {} of the schedule's rate",
                              short_what, state_.returns.size(), kMostRollBacks, step(), state_.rate_factor()));
 }
@@ -30,45 +35,13 @@ void Trainer::roll_back(const Error& error) {
 void Trainer::go_back(std::int64_t below, bool any) {
   const RunState left = state_;
   train_step_.forget_parts();  // of a step whose batches could not be read
-  if (options_.world.is_first() && !load_good(below, any)) start_again();
+  const auto restores = [this](const Checkpoint& good, const SnapshotTarget& mine) { restore(good, mine); };
+  if (options_.world.is_first() && !files_.restore_good(below, any, state_, target(files_.origin().changes), restores))
+    start_again();
   take_state_of_first();
   state_.returns = left.returns;  // a checkpoint has those before it
   state_.went_back_to = left.went_back_to;
   train_step_.set(state_);
-}
-
-bool Trainer::load_good(std::int64_t below, bool any) {
-  SnapshotTarget mine = target(origin_.changes);
-  mine.note = {};
-  const auto pass_over = [&](const Error& error) {
-    if (error.fault() != Fault::checkpoint) throw;
-    progress_.line(error.what());
-  };
-  std::multimap<std::int64_t, FilePlace, std::greater<>> newest_first;
-  for (const FilePlace& file : origin_.candidates(folder())) try {
-      if (!std::filesystem::exists(file.status())) continue;
-      const Checkpoint header = load_checkpoint(file, {.header_only = true});
-      const RunState state = run_state_of(header.state);
-      // A resume from an earlier checkpoint leaves those behind it in the folder: their rows were cut.
-      const bool has_rows = !record_ || !is_of_run(file) || record_->began_with(state);
-      if (state.step < below && comes_from(state_, state) && has_rows && (any || !is_extra(file, header, mine)))
-        newest_first.emplace(state.step, file);
-    } catch (const Error& error) {
-      pass_over(error);
-    }
-  for (const auto& [step, file] : newest_first) try {
-      restore(load_snapshot(file, mine), mine);
-      return true;
-    } catch (const Error& error) {
-      pass_over(error);
-    }
-  return false;
-}
-
-bool Trainer::is_extra(const FilePlace& file, const Checkpoint& header, const SnapshotTarget& target) const {
-  if (!is_of_run(file)) return false;
-  const TrainConfig own = config_of(file.path(), header, target).value_or(config_);
-  return rolls_back(own) && !is_scheduled(own, run_state_of(header.state));
 }
 
 // Everything becomes what it was at first, which follows from the configuration.
@@ -86,49 +59,47 @@ void Trainer::start_again() {
   if (!config_.init_from.empty()) initialize();
 }
 
-// Larger is better.
-double Trainer::score(const Evaluation& result) const {
-  if (config_.best_by == "accuracy" && !std::isnan(result.accuracy)) return result.accuracy;
-  if (config_.best_by == "accuracy" || config_.best_by == "loss") return -result.loss;
-  const auto found = std::find_if(result.metrics.begin(), result.metrics.end(),
-                                  [&](const auto& metric) { return metric.first == config_.best_by; });
-  const AnyMetric& metric = config_.metrics[static_cast<std::size_t>(found - result.metrics.begin())];
-  return metric.is_error() ? -found->second : found->second;
+NonFinite Trainer::first_non_finite(std::int64_t step) try {
+  if (!options_.world.is_alone()) return {};  // the ranks would look for different times
+  const auto begin = std::chrono::steady_clock::now();
+  go_back(search_limit(state_, step), true);
+  start_loader();
+  while (state_.step + 1 < step) {
+    if (std::chrono::steady_clock::now() - begin > kLongestSearch || is_asked_to_stop()) return {};
+    train_step_([this]() -> const Batch& { return next_batch(); }, state_.step);
+    ++state_.step;
+  }
+  const std::string array = non_finite_array(snapshot());
+  if (!array.empty()) return {fmt::format("{} after step {}", array, state_.step)};
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    const Batch& batch = next_batch();
+    const NonFinite found = train_step_.first_non_finite(batch, state_.step, part);
+    if (!found.where.empty() || !found.failure.empty()) return found;
+  }
+  return {};
+} catch (const Error& error) {  // as above
+  return {.failure = error.what()};
 }
 
-void Trainer::keep_best_score() try {
-  if (!writes() || origin_.lacks_best || !std::filesystem::exists(place("best.h5").status())) return;
-  SnapshotTarget mine = target(origin_.changes);
-  mine.note = {};
-  const RunState best = state_in(load_checkpoint(place("best.h5"), {.header_only = true}), mine);
-  // A run that was killed behind this return may have written one that is still to come.
-  if (best.best_score <= state_.best_score || !follows(state_, best)) return;
-  state_.best_score = best.best_score;
-  progress_.line(fmt::format("best.h5 stays that of step {}, the best of all that the run did", best.step));
-} catch (const Error& error) {
-  if (error.fault() != Fault::checkpoint) throw;  // else the next resume tells that it is damaged
-}
-
-// The rows behind this step are cut next. A last.h5 that counts them is set aside, so that a resume begins here.
-void Trainer::save_where_it_went_back() {
-  if (!writes() || last_step() <= step()) return;
-  saver_.free_room();
-  const Checkpoint checkpoint = snapshot();
-  lock_->renew();
-  const FilePlace last = place("last.h5"), aside = place(kScheduledCheckpoint);
-  if (origin_.last && origin_.last->is_scheduled) link_durably(last, aside), origin_.saved = aside.path().string();
-  if (origin_.owes_config()) write_text(place("config.yaml"), checkpoint.config);
-  save_checkpoint(checkpoint, last);
-  origin_.last = Origin::Last{.is_scheduled = false, .is_own = true};
-}
-
-std::int64_t Trainer::last_step() const try {
-  const FilePlace last = place("last.h5");
-  if (!std::filesystem::exists(last.status())) return -1;
-  return run_state_of(load_checkpoint(last, {.header_only = true}).state).step;
-} catch (const Error& error) {
-  if (error.fault() != Fault::checkpoint) throw;
-  return -1;  // a damaged one counts nothing
+void Trainer::fail_non_finite(const std::string& what, std::int64_t step) {
+  check_saved();  // what it found comes first; the message names the last checkpoint, which the search may begin with
+  const std::string array = non_finite_array(snapshot()), last = files_.origin().saved,
+                    saved = last.empty() ? "no checkpoint was saved" : "the last good checkpoint " + last;
+  const std::int64_t logged = state_.logged;
+  const std::string overflow = overflow_text(statistics());
+  const NonFinite found = what == NonFinite::kLoss ? first_non_finite(step)
+                          : what == kTestLoss      ? evaluation_->non_finite
+                                                   : NonFinite{};
+  std::string where = found.text() + (overflow.empty() ? "" : "; " + overflow);
+  if (found.where.empty() && !array.empty() && array != what) where = ", nor is " + array + where;
+  const bool is_scaled = optimizer_.options().loss_scale.scale > 1;
+  const std::string remedy =
+      !found.remedy.empty() ? found.remedy
+      : what == NonFinite::kLoss && step == 1
+          ? "nothing was learnt before it, so no rate helps: scale the data or their targets, or set another init"
+          : fmt::format("try {}a smaller rate, a warm-up or clip_norm", is_scaled ? "a smaller loss_scale, " : "");
+  fail(Fault::non_finite, what, " is not finite at step ", step, where, " (the last good log row is of step ", logged,
+       ", ", saved, "); ", remedy);
 }
 
 }  // namespace nixie

@@ -8,7 +8,7 @@
 
 #include "nixie/core/base/error.h"
 #include "nixie/core/files/hdf5_reader.h"
-#include "nixie/data/files/halves.h"
+#include "nixie/data/files/half_sources.h"
 #include "nixie/data/files/npy_file.h"
 #include "nixie/data/files/table_file.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "nixie/data/files/folder_scan.h"
-#include "nixie/data/files/halves.h"
+#include "nixie/data/files/half_sources.h"
 
 namespace nixie {
 

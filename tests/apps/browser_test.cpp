@@ -13,19 +13,10 @@ namespace {
 
 using namespace nixie::test;
 
-std::string output_of(const std::string& command) {
-  std::string output;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  if (!pipe) return output;
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) output.append(buffer, got);
-  ::pclose(pipe);
-  return output;
-}
-
 /// The command that starts one; "" where there is none.
 std::string browser() {
-  std::string found = output_of("command -v chromium || command -v chromium-browser || command -v google-chrome");
+  std::string found =
+      run_shell("command -v chromium || command -v chromium-browser || command -v google-chrome").output;
   found.erase(found.find_last_not_of('\n') + 1);
   return found;
 }
@@ -69,10 +60,13 @@ addEventListener("load", () => {
 /// The inspection's lines about a page in a window of this width.
 nlohmann::json inspected(const std::filesystem::path& page, const std::filesystem::path& folder, int width) {
   std::ofstream(folder / "inspected.html") << text_of(page) << kInspection;
-  const std::string dom = output_of(
-      fmt::format("timeout 120 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --window-size={},2000 "
-                  "--virtual-time-budget=5000 --dump-dom file://{} 2>/dev/null",
-                  browser(), (folder / "profile").string(), width, (folder / "inspected.html").string()));
+  const std::string dom =
+      run_shell(
+          fmt::format(
+              "(timeout 120 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --window-size={},2000 "
+              "--virtual-time-budget=5000 --dump-dom file://{} 2>/dev/null)",
+              browser(), (folder / "profile").string(), width, (folder / "inspected.html").string()))
+          .output;
   const std::size_t at = dom.find("<pre id=\"found\">");
   EXPECT_NE(at, std::string::npos) << dom.substr(0, 400);
   if (at == std::string::npos) return {};
@@ -83,10 +77,10 @@ nlohmann::json inspected(const std::filesystem::path& page, const std::filesyste
 /// The colours of a screenshot.
 std::set<std::uint32_t> colours_of(const std::filesystem::path& page, const std::filesystem::path& folder) {
   const std::string file = (folder / "shot.png").string();
-  output_of(
-      fmt::format("timeout 120 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --window-size=1200,2000 "
-                  "--force-device-scale-factor=1 --screenshot={} file://{} 2>/dev/null",
-                  browser(), (folder / "profile").string(), file, page.string()));
+  run_shell(fmt::format(
+      "(timeout 120 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --window-size=1200,2000 "
+      "--force-device-scale-factor=1 --screenshot={} file://{} 2>/dev/null)",
+      browser(), (folder / "profile").string(), file, page.string()));
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   if (!png_image_begin_read_from_file(&png, file.c_str())) return {};
@@ -150,7 +144,7 @@ TEST(Browser, ShowsReportsOfEveryKind) {
                              "epochs: 3\nlog_every: 2\nbackend: cpu\nthreads: 1\n" +
                              c.text;
     std::filesystem::create_directories(folder / "run");
-    Trainer trainer(read_config(parse_yaml(text, "run.yaml")), {.run = folder / "run"});
+    Trainer trainer(config_in(text), {.run = folder / "run"});
     EXPECT_TRUE(trainer.train()) << c.what;
     for (const int width : {1200, 420}) {
       const nlohmann::json found = inspected(folder / "run/report.html", folder.path(), width);

@@ -37,15 +37,14 @@ class Recorder : public Callback {
 
 /// 2 steps an epoch.
 TrainConfig tiny(const std::string& more = "") {
-  return read_config(parse_yaml(R"(
+  return config_in(R"(
 model: [flatten, {linear: {out: 10}}]
 data: {glyphs: {train: 16, test: 4, batch: 8}}
 epochs: 2
 log_every: 2
 backend: cpu
 threads: 1
-)" + more,
-                                "tiny.yaml"));
+)" + more);
 }
 
 TEST(Callbacks, AreToldEveryEventInOrder) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/support.h"
@@ -42,6 +44,27 @@ TEST(Evaluator, ScoresAreProbabilitiesWhereTheLossMakesThemSo) {
                               AnyLoss(BinaryCrossEntropy{})})
     EXPECT_FLOAT_EQ(score(loss), second) << loss.text();
   EXPECT_EQ(score(MeanSquared{}), 1);
+}
+
+// Larger is better, whatever is measured.
+TEST(Evaluator, TheScoreIsByWhatIsCalledBest) {
+  const Evaluation classes{.loss = 0.5, .accuracy = 0.75, .metrics = {{"f1", 0.25}, {"mean_error", 3}}},
+      numbers{.loss = 0.5, .accuracy = NAN};
+  const struct {
+    const char* best_by;
+    const Evaluation& evaluation;
+    double score;
+  } kCases[] = {{"accuracy", classes, 0.75},
+                {"accuracy", numbers, -0.5},
+                {"loss", classes, -0.5},
+                {"f1", classes, 0.25},
+                {"mean_error", classes, -3}};
+  for (const auto& [best_by, evaluation, score] : kCases) {
+    TrainConfig config = small_config();
+    config.metrics = {AnyMetric(F1{}), AnyMetric(MeanError{})};
+    config.best_by = best_by;
+    EXPECT_EQ(score_of(evaluation, config), score) << best_by;
+  }
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ backend: cpu
 log_every: 1
 )";
 
-TrainConfig plain(const std::string& more) { return read_config(parse_yaml(kPlain + more, "run.yaml")); }
+TrainConfig plain(const std::string& more) { return config_in(kPlain + more); }
 
 std::vector<double> weights_of(const Trainer& trainer) {
   return trainer.model().parameters().find("1.weight")->array().to_vector<double>();
@@ -92,29 +92,6 @@ TEST(Accumulate, IsAsOneLargeBatchWhereLabelsWeighDifferently) {
   }
 }
 
-// Dropout, batch norm, mixing, a loss that is skipped: all goes on as if never stopped. 20 batches are 6 steps of 3.
-TEST(Accumulate, AStoppedRunGoesOnBitForBit) {
-  TrainConfig config = small_config("mixing: {mixup: 0.4}\naccumulate: 3\nnon_finite: skip\nkeep: 2\n");
-  config.data = Glyphs{.train = 205, .test = 50, .batch = 10};
-  config.steps = 13;
-  const TempFolder whole;
-  Trainer all(config, {.run = whole.path()});
-  EXPECT_EQ(all.steps_per_epoch(), 6);
-  EXPECT_TRUE(all.train());
-  for (const std::int64_t stop_at : {1, 5, 6, 7, 12}) {
-    const TempFolder broken;
-    {
-      Trainer first(config, {.run = broken.path()});
-      EXPECT_FALSE(first.train([&] { return first.step() == stop_at; }));
-    }
-    Trainer second(config, {.run = broken.path()});
-    second.resume();
-    EXPECT_EQ(second.step(), stop_at);
-    EXPECT_TRUE(second.train());
-    expect_same_files(whole.path(), broken.path(), "stopped after step " + std::to_string(stop_at));
-  }
-}
-
 // Whichever batch of the step is bad, the step changes nothing, not even running statistics, and the next is good.
 TEST(Accumulate, ABadBatchSkipsItsStep) {
   TrainConfig config = plain("data: glyphs\naccumulate: 4\nnon_finite: skip\n");
@@ -161,13 +138,10 @@ TEST(Keep, TheLastCheckpointsStay) {
   const TempFolder folder;
   TrainConfig config = plain("data: {glyphs: {train: 205, test: 50, batch: 20}}\nkeep: 2\n");
   config.epochs = 4;
-  {
-    Trainer trainer(config, {.run = folder.path()});
-    EXPECT_TRUE(trainer.train());
-  }
+  train_all(folder.path(), config);
   EXPECT_THAT(kept_in(folder.path()), ElementsAre(folder / "step-40.h5", folder / "step-30.h5"));
   EXPECT_EQ(text_of(folder / "step-40.h5"), text_of(folder / "last.h5"));
-  EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(folder / "step-30.h5").state.at("step")), 30);
+  EXPECT_EQ(saved(folder / "step-30.h5"), 30);
   // From an earlier one the run ends the same, and later ones are no reason to forget what is new.
   const std::string last = text_of(folder / "last.h5");
   {

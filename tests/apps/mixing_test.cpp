@@ -61,20 +61,5 @@ TEST(Mixing, ImagesAndLossesAreMixedAsDrawn) {
   EXPECT_NEAR(evaluate(Mixing({}, 0).loss(loss, output, labels, drawn)).item(), expected, 1e-6);
 }
 
-// A run with mixing goes on bit for bit, as any other.
-TEST(Mixing, AStoppedRunGoesOn) {
-  const TempFolder whole, broken;
-  const std::string more = "mixing: {mixup: 0.3, cutmix: 1}\n";
-  Trainer(small_config(more), {.run = whole.path()}).train();
-  {
-    Trainer trainer(small_config(more), {.run = broken.path()});
-    EXPECT_FALSE(trainer.train([&] { return trainer.step() == 13; }));
-  }
-  Trainer trainer(small_config(more), {.run = broken.path()});
-  trainer.resume();
-  EXPECT_TRUE(trainer.train());
-  expect_same_files(whole.path(), broken.path());
-}
-
 }  // namespace
 }  // namespace nixie

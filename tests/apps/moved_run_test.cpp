@@ -35,10 +35,6 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-std::int64_t step_of(const fs::path& checkpoint) {
-  return std::get<std::int64_t>(load_checkpoint(checkpoint).state.at("step"));
-}
-
 /// Moves the run's folder after step 7, once the checkpoint `last` is written, and back at the first step after the run
 /// went back.
 class MovesAtRollBack final : public Callback {
@@ -48,7 +44,7 @@ class MovesAtRollBack final : public Callback {
     const bool is_back = step <= std::exchange(before_, step);
     if (step == 7 && moves_++ == 0) {
       const fs::path last = places_.run / "last.h5";
-      EXPECT_TRUE(wait_for([&] { return fs::exists(last) && step_of(last) == last_; }));
+      EXPECT_TRUE(wait_for([&] { return fs::exists(last) && saved(last) == last_; }));
       places_.move_away();
     } else if (is_back && moves_ > 0 && !std::exchange(is_home_, true)) {
       places_.move_back();
@@ -71,8 +67,7 @@ TEST(RollBack, AMovedRunGoesBackToItsOwnCheckpoint) {
     const Places places{root / "run", root / "other", root / "moved"};
     for (const auto& folder : {root / "whole", places.run, places.other}) fs::create_directory(folder);
     train_all(root / "whole", config);
-    Trainer other(config, {.run = places.other});
-    EXPECT_FALSE(other.train([&] { return other.step() == 4; }));
+    train_until(4, places.other, config);
     const auto before = files_in(places.other);
     const auto moves = std::make_shared<MovesAtRollBack>(places, last);
     EXPECT_TRUE(Trainer(config, {.run = places.run, .callbacks = {moves}}).train());
@@ -109,8 +104,7 @@ TEST(Resume, AMovedRunReadsItsOwnFiles) {
     const bool begins_with_save = harmed == std::string("last.h5");  // which finds out that the folder was moved
     for (const auto& folder : {root / "whole", places.run, places.other}) fs::create_directory(folder);
     const auto train = [&](const TrainConfig& trained, const fs::path& run, std::int64_t steps) {
-      Trainer trainer(trained, {.run = run});
-      EXPECT_FALSE(trainer.train([&] { return trainer.step() == steps; }));
+      train_until(steps, run, trained);
       if (*harmed) fs::remove(run / harmed);
     };
     for (const auto& folder : {root / "whole", places.run}) train(config, folder, 14);
@@ -137,8 +131,7 @@ TEST(Resume, ARunThatIsMovedBeforeItIsLockedIsRefused) {
   const Places places{root / "run", root / "other", root / "moved"};
   for (const auto& folder : {places.run, places.other}) {
     fs::create_directory(folder);
-    Trainer trainer(small_config(), {.run = folder});
-    EXPECT_FALSE(trainer.train([&] { return trainer.step() == 14; }));
+    train_until(14, folder, small_config());
   }
   const auto before = files_in(places.run), others = files_in(places.other);
   const std::string pipe = (root / "net.yaml").string(), log = (root / "log").string();

@@ -25,9 +25,8 @@ TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
   // though read after step 16
   EXPECT_THAT(line, HasSubstr("the loss is not finite at step 14; the first to be so is the output of 5 (linear)"));
   EXPECT_THAT(line, HasSubstr("last.h5"));
-  const Checkpoint saved = load_checkpoint(folder / "last.h5");
-  EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 10);
-  for (const auto& [name, array] : saved.model)
+  EXPECT_EQ(saved(folder / "last.h5"), 10);
+  for (const auto& [name, array] : load_checkpoint(folder / "last.h5").model)
     for (const double value : array.to_vector<double>()) ASSERT_TRUE(std::isfinite(value)) << name;
 }
 
@@ -51,9 +50,8 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   const std::string text = out.text();
   for (const char* steps : {"1 of the steps 1 to 5 had", "1 of the steps 6 to 10 had", "1 of the steps 11 to 15 had"})
     EXPECT_THAT(text, HasSubstr(steps));
-  const Checkpoint saved = load_checkpoint(skipped / "last.h5");
-  EXPECT_EQ(std::get<std::int64_t>(saved.state.at("step")), 15);
-  EXPECT_EQ(std::get<double>(saved.state.at("shared.step")), 12);  // updates that were made
+  EXPECT_EQ(saved(skipped / "last.h5"), 15);
+  EXPECT_EQ(saved<double>(skipped / "last.h5", "shared.step"), 12);  // updates that were made
   EXPECT_THAT(text_of(skipped / "metrics.csv"), testing::Not(HasSubstr("nan")));
 }
 
@@ -80,10 +78,9 @@ TEST(Trainer, SkippedStepsEndARunWhenThereAreManyInARow) {
 
 // A skipped step leaves nothing behind for the next interval's noise scale.
 TEST(Trainer, TheNoiseScaleAfterASkippedStepIsThatOfAResumedRun) {
-  TrainConfig config = read_config(parse_yaml(
+  TrainConfig config = config_in(
       "model: [flatten, {linear: {out: 3}}]\ndata: glyphs\nnon_finite: skip\nsteps: 8\nbackend: cpu\nlog_every: 1\n"
-      "accumulate: 2\nnoise_scale: true\n",
-      "run.yaml"));
+      "accumulate: 2\nnoise_scale: true\n");
   config.data = Poisoned{};
   struct Reads : Callback {
     std::map<std::int64_t, double> scales;
@@ -119,7 +116,7 @@ TEST(Trainer, AValueThatIsNoNumberAfterTheLastStepIsNotSaved) {
   config.schedule = MultistepRate{.rate = 0.01, .factor = 1e45, .milestones = {1.85}};  // good up to step 19
   EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); }),
               HasSubstr("at step 20"));
-  EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step")), 10);
+  EXPECT_EQ(saved(folder / "last.h5"), 10);
 }
 
 // A weight whose gradients are finite and whose second moment is not: the loss stays good.

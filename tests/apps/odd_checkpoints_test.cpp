@@ -208,7 +208,7 @@ TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
     std::string text = kRun;
     const std::string adam = "{adam: {weight_decay: 1e-3}}";
     text.replace(text.find(adam), adam.size(), c.optimizer);
-    TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
+    TrainConfig config = config_in(text);
     config.steps = 2;
     const Changed run(config);
     for (const char* name : c.squares)

@@ -37,7 +37,7 @@ threads: 1
 
 TEST(LayerTimes, CountWhatFormulasSay) {
   const auto backend = make_cpu_backend(1);
-  const TrainConfig config = read_config(parse_yaml(kNet, "net.yaml"));
+  const TrainConfig config = config_in(kNet);
   const std::vector<LayerTimes> layers = time_layers(*backend, config, {8, 2, 6, 7});
   struct Expected {
     const char *name, *kind;
@@ -93,7 +93,7 @@ class Compiling final : public Forwarding {
 
 TEST(LayerTimes, CompilesAllLayersBeforeAnythingIsStored) {
   Compiling backend(make_cpu_backend(1));
-  const TrainConfig config = read_config(parse_yaml(kNet, "net.yaml"));
+  const TrainConfig config = config_in(kNet);
   const std::vector<LayerTimes> layers = time_layers(backend, config, {8, 2, 6, 7});
   // Two steps of each distinct one (conv 0, relu, conv 2.1, head, loss), and the updates of three.
   EXPECT_EQ(backend.compiled_ahead, 2 * 5 + 3);

@@ -14,10 +14,6 @@ namespace {
 using namespace nixie::test;
 using testing::HasSubstr;
 
-std::int64_t saved(const std::filesystem::path& file, const char* name) {
-  return std::get<std::int64_t>(load_checkpoint(file).state.at(name));
-}
-
 TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
   const struct {
     const char *model, *first;
@@ -32,9 +28,8 @@ TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
   };
   for (const auto& c : kCases) {
     const TrainConfig wrong =
-        read_config(parse_yaml(c.model + std::string("data: {glyphs: {train: 205, test: 50, batch: 20}}\nepochs: 1\n"
-                                                     "backend: cpu\naccumulate: 2\n"),
-                               "run.yaml"));
+        config_in(c.model + std::string("data: {glyphs: {train: 205, test: 50, batch: 20}}\nepochs: 1\n"
+                                        "backend: cpu\naccumulate: 2\n"));
     const TempFolder run;
     EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(wrong, {.run = run.path()}).train(); }),
                 HasSubstr("the loss is not finite at step 1; the first to be so is " + std::string(c.first) + " ("));
@@ -74,7 +69,7 @@ struct Fragile {
 
 // The search for where a value is not finite repeats steps; what stops it leaves the last checkpoint as it is.
 TEST(Recovery, StepsThatAreRepeatedAreNotSaved) {
-  TrainConfig config = read_config(parse_yaml(R"(
+  TrainConfig config = config_in(R"(
 model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 3}}]
 data: {glyphs: {}}
 optimizer: {sgd: {momentum: 0}}
@@ -82,8 +77,7 @@ schedule: {multistep: {rate: 0.01, factor: 1e30, milestones: [1.5]}}
 epochs: 3
 save_every: 8
 backend: cpu
-)",
-                                              "run.yaml"));
+)");
   class Breaks : public Callback {
     void step_ends(Trainer&, std::int64_t step) override { Fragile::fails = step > 18; }
   };
@@ -99,14 +93,14 @@ backend: cpu
       EXPECT_THAT(line, HasSubstr("; where that began was not found: picture 17 is damaged ("));
       ++stopped;
     }
-    EXPECT_EQ(saved(run / "last.h5", "step"), 16) << line;
+    EXPECT_EQ(saved(run / "last.h5"), 16) << line;
   }
   EXPECT_GT(stopped, 0);
 }
 
 // Where the search ends between the batches of a step, the run that goes back has none of them.
 TEST(Recovery, ASearchThatFailsChangesNoRunThatGoesBack) {
-  TrainConfig config = read_config(parse_yaml(R"(
+  TrainConfig config = config_in(R"(
 model: [flatten, {linear: {out: 16}}, relu, {linear: {out: 16}}, relu, {linear: {out: 3}}]
 data: {glyphs: {}}
 optimizer: {sgd: {momentum: 0}}
@@ -118,8 +112,7 @@ save_every: 8
 non_finite: roll_back
 threads: 1
 backend: cpu
-)",
-                                              "run.yaml"));
+)");
   class Breaks : public Callback {
     void step_ends(Trainer&, std::int64_t step) override { Fragile::fails = step > 19; }
   };
@@ -150,15 +143,14 @@ backend: cpu
 // the last step of the epoch.
 TEST(Recovery, DataThatCannotBeReadCostNoStepThatWasDone) {
   for (const char* more : {"", "accumulate: 4\n", "accumulate: 4\nprecision: fp16\nnon_finite: skip\nema: 0.9\n"}) {
-    TrainConfig config = read_config(parse_yaml(R"(
+    TrainConfig config = config_in(R"(
 model: [{conv2d: {out: 4, kernel: 1}}, batch_norm, relu, flatten, {dropout: {rate: 0.3}}, {linear: {out: 3}}]
 data: {glyphs: {}}
 optimizer: {adam: {}}
 epochs: 3
 backend: cpu
 log_every: 1
-)" + std::string(more),
-                                                "run.yaml"));
+)" + std::string(more));
     config.data = Fragile{};
     const TempFolder whole;
     Fragile::fails = false;
@@ -171,7 +163,7 @@ log_every: 1
       std::optional<Trainer> trainer;
       trainer.emplace(config, TrainerOptions{.run = parts.path(), .out = out.file()});
       EXPECT_THAT(error_of(Fault::data, [&] { trainer->train(); }), HasSubstr("picture 17 is damaged"));
-      EXPECT_EQ(saved(parts / "last.h5", "step"), trainer->step());
+      EXPECT_EQ(saved(parts / "last.h5"), trainer->step());
       EXPECT_THAT(out.text(), HasSubstr(fmt::format("saved after step {}\n", trainer->step())));
       Fragile::fails = false;
       if (bad % 2 > 0) trainer.emplace(config, TrainerOptions{.run = parts.path()}).resume();
@@ -187,10 +179,7 @@ TEST(Resume, ARunThatWasNeverSavedReadsItsFirstWeightsAgain) {
   TrainConfig config = small_config();
   config.epochs = 1;
   config.steps = 0;
-  {
-    Trainer trainer(config, {.run = first.path()});
-    EXPECT_TRUE(trainer.train());
-  }
+  train_all(first.path(), config);
   config.init_from = (first / "last.h5").string();
   config.seed = 8;
   Trainer resumed(config, {.run = empty.path(), .reads_init_from = false});

@@ -122,7 +122,7 @@ TEST(RefusedResume, ChangesNoFile) {
       const auto before = bytes_of(run.path());
       std::string config = kRun + "keep: 3\n";
       if (refusal.more.starts_with("model:")) config.erase(0, config.find("data:"));
-      TrainConfig wanted = read_config(parse_yaml(config + refusal.more, "run.yaml"));
+      TrainConfig wanted = config_in(config + refusal.more);
       wanted.steps = 40;
       wanted.epochs = 0;
       const SmallFiles limit(refusal.largest);

@@ -52,14 +52,8 @@ TEST(Histogram, LargestKeepTheirOrder) {
   EXPECT_EQ(largest(variables, 10).size(), 6u);
 }
 
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 TEST(NetGraph, HasABoxForEachLayer) {
-  const TrainConfig config = read_config(parse_yaml(R"(
+  const TrainConfig config = config_in(R"(
 model:
   - {conv2d: {out: 4, kernel: 3, pad: 1}, name: stem}
   - sum: {branches: [identity, {sequential: [{conv2d: {out: 4, kernel: 3, pad: 1}}, relu]}]}
@@ -67,8 +61,7 @@ model:
   - linear: {out: 2}
 data: glyphs
 epochs: 1
-)",
-                                                    "net.yaml"));
+)");
   const std::string svg = net_graph(config.model, {2, 1, 6, 6});
   EXPECT_EQ(count_of(svg, "class=\"box\""), 6u);  // stem, identity, conv, relu, flatten, linear
   EXPECT_EQ(count_of(svg, "class=\"join\""), 1u);
@@ -82,7 +75,7 @@ epochs: 1
 
   std::string many = "model: [";
   for (int i = 0; i < 301; ++i) many += "relu, ";
-  const TrainConfig large = read_config(parse_yaml(many + "relu]\ndata: glyphs\nepochs: 1\n", "large.yaml"));
+  const TrainConfig large = config_in(many + "relu]\ndata: glyphs\nepochs: 1\n");
   EXPECT_EQ(net_graph(large.model, {2, 1, 6, 6}), "");
 }
 

@@ -26,7 +26,7 @@ std::string resumed(const fs::path& run, const TrainConfig& config, const std::v
 }
 
 TrainConfig config_with(const std::string& data) {
-  return read_config(parse_yaml("model: [flatten, {linear: {out: 3}}]\nsteps: 2\nbackend: cpu\ndata: " + data, "run"));
+  return config_in("model: [flatten, {linear: {out: 3}}]\nsteps: 2\nbackend: cpu\ndata: " + data);
 }
 
 /// 12 training and 6 test images [2, 2] of three classes; `salt` changes one pixel of one training image.
@@ -282,9 +282,8 @@ TEST(Resume, AnotherFigureBeginsAnewWithTheBest) {
 // Missing, damaged or of another model: the next evaluation writes it, though the score that is lost was better.
 TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
   const TempFolder folder, other;
-  train_all(other.path(), read_config(parse_yaml("model: [flatten, {linear: {out: 10}}]\nsteps: 1\nbackend: cpu\n"
-                                                 "data: {glyphs: {train: 40, test: 20, batch: 20}}",
-                                                 "other.yaml")));
+  train_all(other.path(), config_in("model: [flatten, {linear: {out: 10}}]\nsteps: 1\nbackend: cpu\n"
+                                    "data: {glyphs: {train: 40, test: 20, batch: 20}}"));
   const struct {
     std::function<void(const fs::path& best)> harm;
     const char* expected;
@@ -313,7 +312,7 @@ TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
     config.steps += 10;
     EXPECT_THAT(resumed(folder.path(), config),
                 testing::AllOf(HasSubstr(c.expected), HasSubstr("; the next evaluation writes it anew")));
-    EXPECT_GT(std::get<std::int64_t>(load_checkpoint(folder / "best.h5").state.at("step")), step) << c.expected;
+    EXPECT_GT(saved(folder / "best.h5"), step) << c.expected;
   }
 }
 

@@ -34,10 +34,6 @@ std::string printed(const TrainConfig& config, const std::filesystem::path& run,
   return out.text() + end;
 }
 
-std::int64_t saved(const std::filesystem::path& file, const char* name) {
-  return std::get<std::int64_t>(load_checkpoint(file).state.at(name));
-}
-
 /// Fifty samples of four numbers with one of five classes.
 void write_rows(const std::filesystem::path& table) {
   std::ofstream rows(table);
@@ -47,7 +43,7 @@ void write_rows(const std::filesystem::path& table) {
 
 /// A deep net on such a table, with a schedule of its own.
 TrainConfig of_table(const std::filesystem::path& table, const std::string& more) {
-  return read_config(parse_yaml(fmt::format(R"(
+  return config_in(fmt::format(R"(
 model: [flatten, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 5}}}}]
 data: {{arrays: {{path: {}, batch: 3, normalize: false, holdout: 0.5}}}}
 optimizer: {{sgd: {{momentum: 0}}}}
@@ -57,9 +53,8 @@ threads: 1
 backend: cpu
 non_finite: roll_back
 )",
-                                            table.string()) +
-                                    more,
-                                "run.yaml"));
+                               table.string()) +
+                   more);
 }
 
 /// The rates of a run's rows.
@@ -77,7 +72,7 @@ TEST(RollBack, ARunGoesBackWithHalfTheRate) {
   const std::string log = printed(bearable_at_half(), run.path());
   EXPECT_THAT(log, HasSubstr("the loss is not finite at step 7; the first to be so is the output of 5 (linear): 1 of 5 "
                              "times, the run goes back to step 0, with 0.5 of the schedule's rate\n"));
-  EXPECT_EQ(saved(run / "last.h5", "step"), 40);
+  EXPECT_EQ(saved(run / "last.h5"), 40);
   EXPECT_EQ(saved(run / "last.h5", "roll_backs"), 1);
   EXPECT_THAT(rates_of(run.path()), testing::Each(100));
   EXPECT_THAT(text_of(run / "metrics.csv"), testing::StartsWith("epoch,step,split,loss,accuracy,learning_rate\n1,4,"));
@@ -206,7 +201,7 @@ TEST(RollBack, TheBestOfAllStaysAndACourseThatWasLeftIsLeft) {
   write_rows(table / "t.csv");
   int behind = 0;
   for (int seed = 1; seed <= 8; ++seed) {
-    const TrainConfig config = read_config(parse_yaml(fmt::format(R"(
+    const TrainConfig config = config_in(fmt::format(R"(
 model: [flatten, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 1}}}}]
 data: {{arrays: {{path: {}, batch: 3, normalize: false, target: numbers}}}}
 loss: mean_squared
@@ -220,8 +215,7 @@ threads: 1
 backend: cpu
 non_finite: roll_back
 )",
-                                                                  (table / "t.csv").string(), seed),
-                                                      "run.yaml"));
+                                                     (table / "t.csv").string(), seed));
     const TempFolder run;
     const std::string log = printed(config, run.path());
     SCOPED_TRACE(log);
@@ -231,7 +225,7 @@ non_finite: roll_back
     for (auto at = std::sregex_iterator(log.begin(), log.end(), loss); at != std::sregex_iterator(); ++at)
       least = std::min(least, std::stod((*at)[1]));
     for (const char* file : {"best.h5", "last.h5"})
-      EXPECT_NEAR(std::get<double>(load_checkpoint(run / file).state.at("best_score")), -least, 1e-4) << file;
+      EXPECT_NEAR(saved<double>(run / file, "best_score"), -least, 1e-4) << file;
     behind += log.find("best.h5 stays that of step 12, the best of all that the run did\n") != std::string::npos;
   }
   EXPECT_GT(behind, 3);
@@ -247,10 +241,10 @@ TEST(RollBack, KilledBehindItsNextBestItGoesOnBitForBit) {
                "evaluate_every: 3\npatience: 4\n");
   const auto copier = std::make_shared<CopiesWhereItWentBack>(whole.path(), copies.path());
   Trainer(config, {.run = whole.path(), .callbacks = {copier}}).train();
-  EXPECT_EQ(saved(whole / "best.h5", "step"), 6);
+  EXPECT_EQ(saved(whole / "best.h5"), 6);
   ASSERT_GT(copier->count, 0);
   const std::filesystem::path run = copies / std::to_string(copier->count - 1);
-  EXPECT_EQ(saved(run / "last.h5", "step"), 3);
+  EXPECT_EQ(saved(run / "last.h5"), 3);
   std::filesystem::copy_file(whole / "best.h5", run / "best.h5", std::filesystem::copy_options::overwrite_existing);
   EXPECT_THAT(printed(config, run, true), testing::Not(HasSubstr("best.h5 stays")));
   expect_same_files(whole.path(), run, "");
@@ -280,14 +274,12 @@ TEST(RollBack, ACheckpointOfAnotherScheduleIsGoneBackTo) {
     const TempFolder run;
     TrainConfig config = bearable_at_half("save_every: 6\n");
     config.non_finite = "stop";
-    {
-      Trainer first(config, {.run = run.path()});
-      if (is_asked_for)
-        EXPECT_FALSE(first.train([&] { return first.step() == 5; }));
-      else
-        EXPECT_THAT(error_of(Fault::non_finite, [&] { first.train(); }), HasSubstr("at step 7"));
-    }
-    const std::int64_t last = saved(run / "last.h5", "step");
+    if (is_asked_for)
+      train_until(5, run.path(), config);
+    else
+      EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); }),
+                  HasSubstr("at step 7"));
+    const std::int64_t last = saved(run / "last.h5");
     EXPECT_EQ(last, is_asked_for ? 5 : 6);
     config.non_finite = "roll_back";
     config.save_every = 50;
@@ -307,10 +299,7 @@ TEST(RollBack, ARunThatCannotGoBackTellsBoth) {
     train_all(first.path(), small);
   }
   config.init_from = (first / "last.h5").string();
-  {
-    Trainer stopped(config, {.run = run.path()});
-    EXPECT_FALSE(stopped.train([&] { return stopped.step() == 5; }));
-  }
+  train_until(5, run.path(), config);
   std::filesystem::remove(first / "last.h5");
   config.non_finite = "roll_back";
   Trainer resumed(config, {.run = run.path(), .reads_init_from = false});

@@ -94,7 +94,7 @@ TEST(RunStatistics, NameTheFirstLayerAndRoleThatOverflows) {
   }
   std::string message;
   try {
-    Trainer(read_config(parse_yaml(run + diverges + "statistics: {every: 1}\n", "run.yaml"))).train();
+    Trainer(config_in(run + diverges + "statistics: {every: 1}\n")).train();
   } catch (const Error& error) {
     message = error.what();
   }

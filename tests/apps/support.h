@@ -26,13 +26,34 @@ backend: cpu
 log_every: 4
 )";
 
-inline TrainConfig small_config(const std::string& more = "") {
-  return read_config(parse_yaml(kRun + more, "run.yaml"));
-}
+inline TrainConfig config_in(const std::string& text) { return read_config(parse_yaml(text, "run.yaml")); }
+
+inline TrainConfig small_config(const std::string& more = "") { return config_in(kRun + more); }
 
 inline void train_all(const std::filesystem::path& run, const TrainConfig& config) {
   Trainer trainer(config, {.run = run});
-  ASSERT_TRUE(trainer.train());
+  EXPECT_TRUE(trainer.train());
+  EXPECT_TRUE(config.patience > 0 || trainer.step() == trainer.total_steps()) << trainer.step();
+}
+
+/// Stops the run after a step.
+inline void train_until(std::int64_t step, const std::filesystem::path& run, const TrainConfig& config) {
+  Trainer trainer(config, {.run = run});
+  EXPECT_FALSE(trainer.train([&] { return trainer.step() == step; }));
+  EXPECT_EQ(trainer.step(), step);
+}
+
+/// Goes on with the folder's run to its end.
+inline void train_rest(const std::filesystem::path& run, const TrainConfig& config) {
+  Trainer trainer(config, {.run = run});
+  trainer.resume();
+  EXPECT_TRUE(trainer.train());
+}
+
+/// A number of a checkpoint's /state.
+template <class T = std::int64_t>
+T saved(const std::filesystem::path& file, const char* name = "step") {
+  return std::get<T>(load_checkpoint(file).state.at(name));
 }
 
 inline std::string text_of(const std::filesystem::path& path) {
@@ -41,6 +62,13 @@ inline std::string text_of(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+/// How often a text has a part.
+inline std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
 }
 
 inline void expect_same_files(const std::filesystem::path& a, const std::filesystem::path& b,
@@ -54,16 +82,20 @@ struct Ran {
   std::string output = {};  ///< of stdout and stderr
 };
 
-/// Runs a program of the build through the shell; `before` is what the shell does first.
-inline Ran run_program(const std::string& command, const std::string& before = "") {
+inline Ran run_shell(const std::string& command) {
   Ran ran;
-  std::FILE* pipe = ::popen((before + NIXIE_BINARY_DIR + "/" + command + " 2>&1").c_str(), "r");
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   if (!pipe) return {.code = -1};
   char buffer[4096];
   for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) ran.output.append(buffer, got);
   const int status = ::pclose(pipe);
   ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return ran;
+}
+
+/// Runs a program of the build through the shell; `before` is what the shell does first.
+inline Ran run_program(const std::string& command, const std::string& before = "") {
+  return run_shell(before + NIXIE_BINARY_DIR + "/" + command);
 }
 
 }  // namespace nixie::test

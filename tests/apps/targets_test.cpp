@@ -95,7 +95,7 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
     text.replace(text.find("FOLDER"), 6, (folder / "data").string());
     text.replace(text.find("RATE"), 4, c.rate);
     std::filesystem::create_directories(folder / "run");
-    Trainer trainer(read_config(parse_yaml(text, "run.yaml")), {.run = folder / "run"});
+    Trainer trainer(config_in(text), {.run = folder / "run"});
     EXPECT_TRUE(trainer.train()) << c.what;
     const Evaluation result = trainer.evaluate();
     EXPECT_LT(result.loss, c.loss) << c.what;
@@ -106,7 +106,7 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
       EXPECT_GE(result.accuracy, c.accuracy) << c.what;
     }
     EXPECT_EQ(result.predictions.empty(), c.what != std::string("classes of five channels")) << c.what;
-    const Splits data = read_config(parse_yaml(text, "run.yaml")).data.open();
+    const Splits data = config_in(text).data.open();
     // The worst samples are those that this loop finds, as far as it looks.
     EXPECT_EQ(result.worst.empty(), !result.predictions.empty()) << c.what;
     if (!result.worst.empty()) {
@@ -166,7 +166,7 @@ TEST(Targets, ThatAreIgnoredCountNowhere) {
       text.replace(text.find("RATE"), 4, "0.01");
       text.replace(text.find("batch: 8"), 8, batch);
       text.replace(text.find("holdout: 0.25"), 13, "holdout: 0.15");
-      const TrainConfig config = read_config(parse_yaml(text, "run.yaml"));
+      const TrainConfig config = config_in(text);
       const Evaluation& result = results.emplace_back(Trainer(config, {}).evaluate());
       const std::shared_ptr<const Dataset> test = config.data.open().test;
       ASSERT_EQ(result.worst.size(), static_cast<std::size_t>(test->size())) << "all samples are examples";
@@ -198,7 +198,7 @@ TrainConfig config_of(const TempFolder& folder, const Bytes& labels, const std::
   std::string text = kConfig + more;
   text.replace(text.find("FOLDER"), 6, folder.path().string());
   text.replace(text.find("RATE"), 4, "0.01");
-  return read_config(parse_yaml(text, "run.yaml"));
+  return config_in(text);
 }
 
 TEST(Targets, OfWhichNoneCountsHaveNoLoss) {

@@ -137,9 +137,7 @@ int run_with_signal(const std::vector<std::string>& arguments, int signal, int a
   return child.wait();
 }
 
-std::int64_t saved_step(const std::filesystem::path& folder) {
-  return std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step"));
-}
+std::int64_t saved_step(const std::filesystem::path& folder) { return saved(folder / "last.h5"); }
 
 TEST_F(TrainerProgram, EverySignalThatEndsProgramsSavesAndThePrintedLineGoesOn) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU}) {
@@ -334,7 +332,7 @@ TEST_F(TrainerProgram, ASignalSavesAndAResumeGoesOn) {
       1500);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  const std::int64_t step = std::get<std::int64_t>(load_checkpoint(folder_ / "run" / "last.h5").state.at("step"));
+  const std::int64_t step = saved(folder_ / "run" / "last.h5");
   EXPECT_GT(step, 0);
   expect_ran(run("--resume --run " + path("run") + " --set steps=" + std::to_string(step + 5) + " --set epochs=100000"),
              0, "resumed after step " + std::to_string(step));

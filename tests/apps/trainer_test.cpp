@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/printed.h"
@@ -20,12 +21,6 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
-}
-
-void train_all(const std::filesystem::path& folder, const TrainConfig& config) {
-  Trainer trainer(config, {.run = folder});
-  EXPECT_TRUE(trainer.train());
-  EXPECT_EQ(trainer.step(), trainer.total_steps());
 }
 
 TEST(Trainer, LeavesARowPerIntervalAndEvaluation) {
@@ -89,20 +84,35 @@ TEST(Trainer, LearnsGlyphs) {
 
 // The promise: stopped after any step and resumed in a new process' place, the files are those of an unbroken run.
 TEST(Trainer, StoppedAfterAnyStepGoesOnBitForBit) {
-  const TempFolder whole;
-  train_all(whole.path(), small_config());
-  for (std::int64_t stop_at = 1; stop_at < 23; ++stop_at) {
-    const TempFolder broken;
-    {
-      Trainer trainer(small_config(), {.run = broken.path()});
-      EXPECT_FALSE(trainer.train([&] { return trainer.step() == stop_at; }));
-      EXPECT_EQ(trainer.step(), stop_at);
+  std::vector<std::int64_t> every(22);
+  std::iota(every.begin(), every.end(), 1);
+  const struct {
+    std::string more;
+    std::vector<std::string> assignments;
+    std::int64_t steps_per_epoch;
+    std::vector<std::int64_t> stops;
+  } kCases[] = {
+      {"", {}, 10, every},
+      {"mixing: {mixup: 0.3, cutmix: 1}\n", {}, 10, {13}},
+      {"mixing: {mixup: 0.4}\naccumulate: 3\nnon_finite: skip\nkeep: 2\n",  // 20 batches are 6 steps of 3
+       {"data.glyphs.batch=10", "steps=13"},
+       6,
+       {1, 5, 6, 7, 12}},
+      {"ema: 0.9\n", {}, 10, {7}},
+      {"ema: 0.9\nprecision: fp16_pure\n", {}, 10, {7}},
+  };
+  for (const auto& [more, assignments, steps_per_epoch, stops] : kCases) {
+    const TrainConfig config = parse_config(kRun + more, "run.yaml", assignments);
+    const TempFolder whole;
+    train_all(whole.path(), config);
+    EXPECT_EQ(saved(whole / "last.h5", "steps_per_epoch"), steps_per_epoch) << more;
+    for (const std::int64_t stop_at : stops) {
+      const TempFolder broken;
+      train_until(stop_at, broken.path(), config);
+      EXPECT_EQ(saved(broken / "last.h5"), stop_at);
+      train_rest(broken.path(), config);
+      expect_same_files(whole.path(), broken.path(), fmt::format("{} stopped after step {}", more, stop_at));
     }
-    Trainer trainer(small_config(), {.run = broken.path()});
-    trainer.resume();
-    EXPECT_EQ(trainer.step(), stop_at);
-    EXPECT_TRUE(trainer.train());
-    expect_same_files(whole.path(), broken.path(), "stopped after step " + std::to_string(stop_at));
   }
 }
 
@@ -175,7 +185,7 @@ TEST(Trainer, BytesStayBytesUntilTheStep) {
 TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
   const TempFolder folder;
   train_all(folder.path(), small_config());
-  const std::int64_t best = std::get<std::int64_t>(load_checkpoint(folder / "best.h5").state.at("step"));
+  const std::int64_t best = saved(folder / "best.h5");
   std::string bytes = text_of(folder / "last.h5");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(folder / "last.h5", std::ios::binary) << bytes;
@@ -244,15 +254,10 @@ TEST(Trainer, FurtherMetricsHaveColumnsAndTimeGoesOn) {
   const TempFolder folder;
   TrainConfig config = small_config();
   config.metrics = {AnyMetric(Recall{}), AnyMetric(TopK{.k = 2}), AnyMetric(TopK{.k = 10})};
-  {
-    Trainer trainer(config, {.run = folder.path()});
-    EXPECT_FALSE(trainer.train([&] { return trainer.step() == 13; }));
-  }
+  train_until(13, folder.path(), config);
   std::vector<std::string> rows = lines_of(folder / "timing.csv");
   std::ofstream(folder / "timing.csv") << rows[0] << "\n" << rows[1] << "\n2,12,1000.5,3\n";
-  Trainer trainer(config, {.run = folder.path()});
-  trainer.resume();
-  EXPECT_TRUE(trainer.train());
+  train_rest(folder.path(), config);
   rows = lines_of(folder / "metrics.csv");
   EXPECT_EQ(rows[0], "epoch,step,split,loss,accuracy,learning_rate,recall,top_k,top_k_2");
   for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 8) << row;
@@ -279,9 +284,7 @@ TEST(Trainer, AnEvaluationIsInterrupted) {
   // A run that was resumed and killed once it had written the row of that evaluation, before it saved.
   const std::string table = text_of(whole / "metrics.csv");
   std::ofstream(broken / "metrics.csv", std::ios::app) << table.substr(table.rfind('\n', table.size() - 2) + 1);
-  Trainer trainer(config, {.run = broken.path()});
-  trainer.resume();
-  EXPECT_TRUE(trainer.train());
+  train_rest(broken.path(), config);
   expect_same_files(whole.path(), broken.path());
 }
 
@@ -311,8 +314,7 @@ TEST(Trainer, SavesOnRequestAndGoesOn) {
   Trainer trainer(small_config(), {.run = folder.path()});
   EXPECT_TRUE(trainer.train(
       [&] {
-        if (trainer.step() == 14)
-          saved_at = std::get<std::int64_t>(load_checkpoint(folder / "last.h5").state.at("step"));
+        if (trainer.step() == 14) saved_at = saved(folder / "last.h5");
         return false;
       },
       [&] { return trainer.step() == 13; }));
@@ -348,8 +350,7 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
   const std::string net =
       "data: glyphs\nepochs: 1\nmodel:\n- flatten\n- sequential:\n  - relu\n  - {conv2d: {out: 4}, name: c}\n";
-  EXPECT_THAT(error_of([&] { Trainer trainer(read_config(parse_yaml(net, "net.yaml"))); }),
-              testing::StartsWith("net.yaml:7:5: 1.c (conv2d): "));
+  EXPECT_THAT(error_of([&] { Trainer trainer(config_in(net)); }), testing::StartsWith("run.yaml:7:5: 1.c (conv2d): "));
   config = small_config();
   config.data = Glyphs{.train = 10, .test = 10, .batch = 20};
   EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("too few for a batch of 20"));

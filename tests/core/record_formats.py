@@ -3,7 +3,8 @@
     python3 -m venv build/formats-venv && build/formats-venv/bin/pip install ml_dtypes gfloat
     build/formats-venv/bin/python3 tests/core/record_formats.py > tests/core/fixtures/formats.tsv
 
-A line is a format, whether it saturates, a rounding, the bits of the number, of a random one (24 bits) and of the result.
+A line is a format, whether it saturates, the bits of a number and of a random one (24 bits), and those of the results:
+nearest, toward_zero, stochastic; ml_dtypes has the first alone.
 With a count as argument so many numbers are taken for each format in place of 14.
 """
 import random
@@ -56,10 +57,9 @@ def probes(info):
     return [value(bits(sign * x)) for x in found if x < 3.3e38 or x == float("inf") for sign in (1, -1)]
 
 
-def line(name, saturates, rounding, x, drawn, y):
-    y = float(y)
-    result = "nan" if y != y else f"{bits(y):08x}"
-    print(f"{name}\t{int(saturates)}\t{rounding}\t{bits(x):08x}\t{drawn:06x}\t{result}")
+def line(name, saturates, x, drawn, results):
+    texts = ("nan" if y != y else f"{bits(y):08x}" for y in map(float, results))
+    print("\t".join((name, str(int(saturates)), f"{bits(x):08x}", f"{drawn:06x}", *texts)))
 
 
 for name, kind in CASTS.items():
@@ -67,15 +67,14 @@ for name, kind in CASTS.items():
     for x in probes(info):
         if name in SIX_BITS_AND_FEWER and abs(x) == float("inf"):
             continue
-        line(name, name in SIX_BITS_AND_FEWER, "nearest", x, 0, np.float32(x).astype(kind))
+        line(name, name in SIX_BITS_AND_FEWER, x, 0, [np.float32(x).astype(kind)])
 for name, info in INFOS.items():
     for x in probes(info):
         saturates = name in SIX_BITS_AND_FEWER or name.endswith("f") and name.startswith("binary")
         if saturates and abs(x) == float("inf"):
             continue  # gfloat keeps infinity out of these by an error
         drawn = random.getrandbits(24)
-        for rounding, mode in (("nearest", RoundMode.TiesToEven), ("toward_zero", RoundMode.TowardZero),
-                               ("stochastic", RoundMode.Stochastic)):
-            # gfloat rounds up where the share and the random number reach 1, nixie where the share is above it.
-            y = gfloat.round_float(info, x, mode, sat=saturates, srbits=(1 << 24) - 1 - drawn, srnumbits=24)
-            line(name, saturates, rounding, x, drawn, y)
+        # gfloat rounds up where the share and the random number reach 1, nixie where the share is above it.
+        line(name, saturates, x, drawn,
+             [gfloat.round_float(info, x, mode, sat=saturates, srbits=(1 << 24) - 1 - drawn, srnumbits=24)
+              for mode in (RoundMode.TiesToEven, RoundMode.TowardZero, RoundMode.Stochastic)])

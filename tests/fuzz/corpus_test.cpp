@@ -14,11 +14,13 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
+/// Configurations are inputs of the YAML reader, too.
 std::vector<Bytes> corpus(const std::string& target) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / "tests/fuzz/corpus" / target))
-    files.push_back(entry.path());
+  for (const std::string& folder : {"tests/fuzz/corpus/" + target, std::string(target == "yaml" ? "configs" : "")})
+    if (!folder.empty())
+      for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
+        if (entry.is_regular_file()) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<Bytes> inputs;
   for (const auto& file : files) {

@@ -1,5 +1,6 @@
 """The examples of docs/python.md and of every docstring, that every public name has one, and the type stubs."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -9,7 +10,6 @@ import re
 import unittest
 
 import nixie
-import stubs
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/python.md"
 MODULES = (nixie, nixie.linalg, nixie.models, nixie.nn, nixie.random, nixie.training)
@@ -43,10 +43,13 @@ class Docs(unittest.TestCase):
                 examples = self.run_examples(inspect.getdoc(function) or "", name)
                 self.assertTrue(examples or name in classes, f"{name} has no example")
 
-    def test_type_stubs(self):
-        for name, text in stubs.stubs().items():
-            written = (pathlib.Path(nixie.__file__).parent / name).read_text()
-            self.assertEqual(written, text, f"run tests/python/stubs.py apps/python/nixie to write {name}")
+    def test_type_stubs(self):  # the build writes them
+        for module in MODULES:
+            text = pathlib.Path(module.__file__).with_suffix(".pyi").read_text()
+            stubs = {each.name for each in ast.parse(text).body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+            functions = {name for name, found in vars(module).items() if inspect.isfunction(found) and name[0] != "_"}
+            self.assertLessEqual(functions, stubs, module.__name__)
+            self.assertTrue(functions, module.__name__)
 
     def test_modules(self):
         for name in ("cupy", "gnumpy", "nervanagpu", "pycuda"):

@@ -9,7 +9,7 @@
 
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/snapshot.h"
-#include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/differences.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/models/io/checkpoint_state.h"
@@ -143,7 +143,7 @@ std::string difference_text(const std::filesystem::path& first, const std::files
   if (are_checkpoints && before.config.empty() != after.config.empty())
     text += fmt::format("config: only in the {}\n", before.config.empty() ? "second" : "first");
   else if (are_checkpoints && !before.config.empty())
-    for (const std::string& change : config_changes(saved_tree(before, first), saved_tree(after, second)))
+    for (const std::string& change : config_differences(saved_tree(before, first), saved_tree(after, second)))
       text += "config " + change + "\n";
   std::size_t equal = 0;
   for (const auto& [name, array] : old_arrays) {

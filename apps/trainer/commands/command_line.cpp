@@ -93,6 +93,13 @@ struct ConfigChoice {
   TrainConfig load() const { return load_config(config, with_data(config, data, assignments)); }
 };
 
+/// A command for a configuration.
+template <class Command>
+struct OfConfig {
+  ConfigChoice choice = {};
+  Command command = {};
+};
+
 void add_config(CLI::App& app, ConfigChoice& choice) {
   app.add_option("--config", choice.config, "the YAML file")->required();
   app.add_option("--data", choice.data, "folder of the data, in place of the file's");
@@ -104,12 +111,7 @@ Run add_summary(CLI::App& app, ConfigChoice& choice) {
   return [&] { return run_summary(choice.load()), 0; };
 }
 
-struct ProfileRequest {
-  ConfigChoice choice = {};
-  ProfileCommand command = {};
-};
-
-Run add_profile(CLI::App& app, ProfileRequest& request) {
+Run add_profile(CLI::App& app, OfConfig<ProfileCommand>& request) {
   add_config(app, request.choice);
   app.add_option("--steps", request.command.steps, "training steps that are timed")
       ->check(CLI::Range(1, 1000000))
@@ -119,12 +121,7 @@ Run add_profile(CLI::App& app, ProfileRequest& request) {
   return [&] { return run_profile(request.choice.load(), request.command), 0; };
 }
 
-struct FindRateRequest {
-  ConfigChoice choice = {};
-  FindRateCommand command = {};
-};
-
-Run add_find_rate(CLI::App& app, FindRateRequest& request) {
+Run add_find_rate(CLI::App& app, OfConfig<FindRateCommand>& request) {
   add_config(app, request.choice);
   RateRange& range = request.command.range;
   app.add_option("--from", range.low, "rate of the first step")->capture_default_str();
@@ -136,12 +133,7 @@ Run add_find_rate(CLI::App& app, FindRateRequest& request) {
   return [&] { return run_find_rate(request.choice.load(), request.command), 0; };
 }
 
-struct StudyRequest {
-  ConfigChoice choice = {};
-  StudyCommand command = {};
-};
-
-Run add_study(CLI::App& app, StudyRequest& request) {
+Run add_study(CLI::App& app, OfConfig<StudyCommand>& request) {
   StudyCommand& command = request.command;
   app.add_option("SUBJECT", command.subject, "formats: the errors that other number formats would make in its products")
       ->required()
@@ -272,59 +264,48 @@ Run add_list(CLI::App& app, ListRequest& request) {
   return [&] { return tell("{}", request.markdown ? reference_text() : list_text(request.part)), 0; };
 }
 
-/// Everything that a command line may fill in.
-struct Commands {
-  EvalCommand eval;
-  PredictCommand predict;
-  ExportCommand exported;
-  ConfigChoice summary, config;
-  ProfileRequest profile;
-  FindRateRequest find_rate;
-  StudyRequest study;
-  DataCommand data;
-  CompareCommand compare;
-  CheckpointRequest checkpoint;
-  ListRequest list;
-  CompletionRequest completion;
-  std::string neon;
-};
+/// Declares the options and gives what runs the command, which keeps what they fill in.
+using Add = std::function<Run(CLI::App& app)>;
+
+template <class Options>
+Add keeping(Run (*add)(CLI::App& app, Options& options)) {
+  return [add](CLI::App& app) -> Run {
+    const auto options = std::make_shared<Options>();
+    return [options, run = add(app, *options)] { return run(); };
+  };
+}
+
+Run add_doctor(CLI::App&) {
+  return [] { return run_doctor() ? 0 : static_cast<int>(Fault::device); };
+}
 
 struct Entry {
   const char *name, *doc;
-  Run (*add)(CLI::App& app, Commands& commands);
+  Add add;
 };
 
 const Entry kEntries[] = {
-    {"eval", "evaluate a checkpoint", [](CLI::App& app, Commands& all) { return add_eval(app, all.eval); }},
-    {"predict", "classes, numbers or masks of pictures, arrays or tables",
-     [](CLI::App& app, Commands& all) { return add_predict(app, all.predict); }},
-    {"export", "write a model as ONNX, safetensors or a checkpoint for predictions",
-     [](CLI::App& app, Commands& all) { return add_export(app, all.exported); }},
-    {"summary", "print layers, parameters and memory of a configuration",
-     [](CLI::App& app, Commands& all) { return add_summary(app, all.summary); }},
-    {"profile", "time a configuration's step by layer and by kernel",
-     [](CLI::App& app, Commands& all) { return add_profile(app, all.profile); }},
-    {"find-rate", "suggest a learning rate for a configuration",
-     [](CLI::App& app, Commands& all) { return add_find_rate(app, all.find_rate); }},
-    {"study", "measure what other number formats would make of a configuration's products",
-     [](CLI::App& app, Commands& all) { return add_study(app, all.study); }},
-    {"config", "print a configuration with every default",
-     [](CLI::App& app, Commands& all) { return add_config_print(app, all.config); }},
-    {"data", "look into a dataset, check or pack it",
-     [](CLI::App& app, Commands& all) { return add_data(app, all.data); }},
-    {"checkpoint", "look into a checkpoint",
-     [](CLI::App& app, Commands& all) { return add_checkpoint_tools(app, all.checkpoint); }},
-    {"compare", "print runs beside each other",
-     [](CLI::App& app, Commands& all) { return add_compare(app, all.compare); }},
-    {"doctor", "examine this machine",
-     [](CLI::App&, Commands&) -> Run { return [] { return run_doctor() ? 0 : static_cast<int>(Fault::device); }; }},
-    {"completion", "print a script that completes commands, options and values in a shell",
-     [](CLI::App& app, Commands& all) { return add_completion(app, all.completion); }},
-    {"convert-neon", "print a configuration of neon as one of nixie",
-     [](CLI::App& app, Commands& all) { return add_convert_neon(app, all.neon); }},
-    {"list", "print everything a configuration can name",
-     [](CLI::App& app, Commands& all) { return add_list(app, all.list); }},
+    {"eval", "evaluate a checkpoint", keeping(add_eval)},
+    {"predict", "classes, numbers or masks of pictures, arrays or tables", keeping(add_predict)},
+    {"export", "write a model as ONNX, safetensors or a checkpoint for predictions", keeping(add_export)},
+    {"summary", "print layers, parameters and memory of a configuration", keeping(add_summary)},
+    {"profile", "time a configuration's step by layer and by kernel", keeping(add_profile)},
+    {"find-rate", "suggest a learning rate for a configuration", keeping(add_find_rate)},
+    {"study", "measure what other number formats would make of a configuration's products", keeping(add_study)},
+    {"config", "print a configuration with every default", keeping(add_config_print)},
+    {"data", "look into a dataset, check or pack it", keeping(add_data)},
+    {"checkpoint", "look into a checkpoint", keeping(add_checkpoint_tools)},
+    {"compare", "print runs beside each other", keeping(add_compare)},
+    {"doctor", "examine this machine", add_doctor},
+    {"completion", "print a script that completes commands, options and values in a shell", keeping(add_completion)},
+    {"convert-neon", "print a configuration of neon as one of nixie", keeping(add_convert_neon)},
+    {"list", "print everything a configuration can name", keeping(add_list)},
 };
+
+const Entry* entry_of(const std::string& name) {
+  const auto found = std::ranges::find(kEntries, name, &Entry::name);
+  return found == std::end(kEntries) ? nullptr : found;
+}
 
 }  // namespace
 
@@ -338,8 +319,7 @@ std::string commands_text() {
 void for_each_command(const std::function<void(const char* name, const CLI::App& app)>& each) {
   for (const Entry& entry : kEntries) {
     CLI::App app;
-    Commands commands;
-    entry.add(app, commands);
+    const Run run = entry.add(app);
     each(entry.name, app);
   }
 }
@@ -351,16 +331,13 @@ std::vector<std::string> command_names() {
 }
 
 bool names_subcommand(const std::vector<std::string>& arguments) {
-  return !arguments.empty() &&
-         std::any_of(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return arguments[0] == e.name; });
+  return !arguments.empty() && entry_of(arguments[0]);
 }
 
 int run_subcommand(const std::vector<std::string>& arguments) {
-  const Entry& entry =
-      *std::find_if(std::begin(kEntries), std::end(kEntries), [&](const Entry& e) { return arguments[0] == e.name; });
+  const Entry& entry = *entry_of(arguments[0]);
   CLI::App app(entry.doc, std::string("trainer ") + entry.name);
-  Commands commands;
-  const Run run = entry.add(app, commands);
+  const Run run = entry.add(app);
   try {
     parse_arguments(app, {arguments.begin() + 1, arguments.end()});
   } catch (const CLI::ParseError& error) {

@@ -14,8 +14,8 @@
 #include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/run_curves.h"
-#include "nixie/configs/parse/changes.h"
 #include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/differences.h"
 #include "nixie/core/base/fields.h"
 #include "nixie/core/base/one_line.h"
 
@@ -77,7 +77,7 @@ std::vector<std::string> changes_by_part(const std::string& from, const std::str
   };
   const Tree before = parse_yaml(from, "config"), after = parse_yaml(to, "config");
   std::vector<std::string> lines;
-  for (const std::string& change : config_changes(from, to)) {
+  for (const std::string& change : config_differences(from, to)) {
     const std::string key = change.substr(0, change.find_first_of(".:")), old_name = chosen(before, key),
                       new_name = chosen(after, key);
     const bool is_other = !old_name.empty() && !new_name.empty() && old_name != new_name;

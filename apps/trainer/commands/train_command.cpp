@@ -19,7 +19,7 @@
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/launched_world.h"
-#include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/differences.h"
 #include "nixie/configs/parse/reader.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/working_folder.h"
@@ -87,8 +87,8 @@ TrainConfig chosen_config(const Command& command, const std::optional<Resumed>& 
   check(has_own, run->config().path().string(), " is missing; add --config FILE");
   const std::vector<std::string> assignments = with_source(own_config(*run), command.assignments);
   if (!command.config.empty()) {
-    const auto changes = config_changes(config_text(own_config(*run, assignments)),
-                                        config_text(load_config(command.config, assignments)));
+    const auto changes = config_differences(config_text(own_config(*run, assignments)),
+                                            config_text(load_config(command.config, assignments)));
     if (!changes.empty())
       tell("{} differs from the run's own configuration, which is used ({}); change it with --set\n", command.config,
            fmt::join(changes, "; "));

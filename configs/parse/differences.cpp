@@ -1,5 +1,5 @@
 // Lists what differs between two configurations: their texts, laid flat by path and compared.
-#include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/differences.h"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ bool has_elements(const Values& values, const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> config_changes(const Tree& before, const Tree& after) {
+std::vector<std::string> config_differences(const Tree& before, const Tree& after) {
   Values old_values, new_values;
   lay_flat(before, "", old_values);
   lay_flat(after, "", new_values);
@@ -50,8 +50,8 @@ std::vector<std::string> config_changes(const Tree& before, const Tree& after) {
   return changes;
 }
 
-std::vector<std::string> config_changes(const std::string& before, const std::string& after) {
-  return config_changes(parse_yaml(before, "the saved configuration"), parse_yaml(after, "the configuration"));
+std::vector<std::string> config_differences(const std::string& before, const std::string& after) {
+  return config_differences(parse_yaml(before, "the saved configuration"), parse_yaml(after, "the configuration"));
 }
 
 }  // namespace nixie

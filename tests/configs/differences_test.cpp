@@ -1,5 +1,5 @@
 // The differences of two configurations.
-#include "nixie/configs/parse/changes.h"
+#include "nixie/configs/parse/differences.h"
 
 #include <gmock/gmock.h>
 
@@ -13,10 +13,10 @@ using ::testing::IsEmpty;
 
 TEST(ConfigChanges, AreNamedByPath) {
   const std::string before = "model: {lenet: {classes: 10}}\nepochs: 5\nlist: [1, 2]\n";
-  EXPECT_THAT(config_changes(before, before), IsEmpty());
-  EXPECT_THAT(config_changes(before, "epochs: 7\nmodel: {lenet: {classes: 10}}\nlist: [1, 3, 4]\n"),
+  EXPECT_THAT(config_differences(before, before), IsEmpty());
+  EXPECT_THAT(config_differences(before, "epochs: 7\nmodel: {lenet: {classes: 10}}\nlist: [1, 3, 4]\n"),
               ElementsAre("epochs: 5 -> 7", "list.1: 2 -> 3", "list.2: nothing -> 4"));
-  EXPECT_THAT(config_changes(before, "model: {mlp: {}}\nepochs: 5\nlist: []\n"),
+  EXPECT_THAT(config_differences(before, "model: {mlp: {}}\nepochs: 5\nlist: []\n"),
               ElementsAre("list.0: 1 -> nothing", "list.1: 2 -> nothing", "model.lenet.classes: 10 -> nothing",
                           "model.mlp: nothing -> {}"));
 }
@@ -26,7 +26,7 @@ TEST(ConfigChanges, OfWholeConfigurations) {
   const std::string before = config_text(config);
   config.epochs += 1;
   config.seed = 77;
-  EXPECT_THAT(config_changes(before, config_text(config)),
+  EXPECT_THAT(config_differences(before, config_text(config)),
               ElementsAre(::testing::StartsWith("epochs: "), ::testing::EndsWith("-> 77")));
 }
 

@@ -1,4 +1,4 @@
-"""Writes the type stubs nixie/*.pyi from the signatures of the package: `stubs.py FOLDER`. A test compares them."""
+"""Writes the type stubs *.pyi of the built package from its signatures: `stubs.py FOLDER`. The build does it."""
 
 import inspect
 import pathlib
@@ -7,7 +7,7 @@ import sys
 
 import nixie
 
-HEAD = '''# Written by tests/python/stubs.py from the signatures of the package.
+HEAD = '''# Written from the signatures of the package.
 import builtins
 from typing import Any, Callable, Iterator, Literal, Sequence
 
@@ -132,4 +132,6 @@ def stubs():
 
 if __name__ == "__main__":
     for name, text in stubs().items():
-        (pathlib.Path(sys.argv[1]) / name).write_text(text)
+        path = pathlib.Path(sys.argv[1]) / name
+        path.unlink(missing_ok=True)  # it may be a link
+        path.write_text(text)

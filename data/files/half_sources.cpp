@@ -1,5 +1,5 @@
 // A folder is listed once, whatever the number of words.
-#include "nixie/data/files/halves.h"
+#include "nixie/data/files/half_sources.h"
 
 #include <algorithm>
 #include <cctype>

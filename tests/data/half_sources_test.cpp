@@ -1,5 +1,5 @@
 // The words for a half in names of folders, tables, shards and arrays: one list, one order, and a line for the rest.
-#include "nixie/data/files/halves.h"
+#include "nixie/data/files/half_sources.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,5 @@
-// Halves: the words in the names of files, folders and arrays that tell the training half from the evaluation half.
+// HalfSources: the words in the names of files, folders and arrays that tell the training half from the evaluation
+// half.
 #pragma once
 
 #include <array>
