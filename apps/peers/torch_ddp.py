@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The training steps of `benchmark ranks` in PyTorch: each net on one GPU, and on several by DistributedDataParallel.
 
-The step is that of torch_nets.py, compiled, with a bucket view, a static graph and gradients of fp32. A request has
-`ranks` besides a net's own (peer.py); the answer has alone_ms and together_ms. The ranks are processes that this one
-starts with the first request and keeps; the first rank's times count.
+The step is that of torch_nets.py, compiled, with a bucket view, gradients of fp32 and, where it compiles, a static
+graph. A request has `ranks` besides a net's own (peer.py); the answer has alone_ms and together_ms. The ranks are
+processes that this one starts with the first request and keeps; the first rank's times count.
 """
 import os, queue, socket
 from peer import DECAY, MOMENTUM, RATE, serve
@@ -49,9 +49,9 @@ def train(request, rank, wrap):
     return figures
 
 
-def in_parallel(model, rank):
+def in_parallel(model, rank, is_static):
     return nn.parallel.DistributedDataParallel(model, device_ids=[rank] if CUDA else None,
-                                               gradient_as_bucket_view=True, static_graph=True)
+                                               gradient_as_bucket_view=True, static_graph=is_static)
 
 
 def next_of(requests):
@@ -72,8 +72,11 @@ def work(rank, ranks, port, requests, answers):
     while (request := next_of(requests[rank])) is not None:
         try:
             alone = train(request, rank, lambda model: model)
-            together = train(request, rank, lambda model: in_parallel(model, rank))
-            answer = dict(alone_ms=alone, together_ms=together)
+            try:
+                together, is_static = train(request, rank, lambda model: in_parallel(model, rank, True)), True
+            except Exception:  # a compiler that cannot cut such a graph at its buckets; all ranks find the same
+                together, is_static = train(request, rank, lambda model: in_parallel(model, rank, False)), False
+            answer = dict(alone_ms=alone, together_ms=together, static_graph=is_static)
         except Exception as error:
             answer = dict(error=f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}")
         if rank == 0 or "error" in answer:

@@ -102,6 +102,22 @@ TEST(RanksInOneProcess, OrderedRunsAreEqualBitByBit) {
     train_in_threads(folder / name, config, size);
     expect_same_files(folder / "0", folder / name, "on " + name);
   }
+  // Shards of 8,192 values a channel, which kernels of two shards would cut otherwise than those of one.
+  const TrainConfig images = parse_config(R"(
+model: [{conv2d: {out: 32, kernel: 3, pad: 1, bias: false}}, batch_norm, max_pool2d, flatten, {linear: {out: 10}}]
+data: {generated: {height: 32, width: 32, train: 64, test: 16, batch: 64}}
+reduction: ordered
+steps: 1
+seed: 6
+backend: cpu
+)",
+                                          "images.yaml", {});
+  train_in_threads(folder / "images0", images, 0);
+  for (const int size : {2, 4}) {
+    const std::string name = "images" + std::to_string(size);
+    train_in_threads(folder / name, images, size);
+    expect_same_files(folder / "images0", folder / name, name);
+  }
   // What is exchanged is not rounded to halves.
   for (const char* precision : {"precision=fp16", "precision=bf16"}) {
     const TrainConfig halves = ordered({precision, "epochs=1"});

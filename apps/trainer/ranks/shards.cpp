@@ -1,28 +1,10 @@
 // A sum over ranks is a tree as well, so a rank's shards are a subtree.
 #include "nixie/apps/trainer/ranks/shards.h"
 
-#include <cstring>
-
+#include "nixie/apps/trainer/ranks/fence.h"
 #include "nixie/configs/parse/places.h"
 
 namespace nixie {
-
-namespace {
-
-class OneRank final : public Communicator {
- public:
-  OneRank() : Communicator(0, {"this machine"}) {}
-  void all_to_all(const void* from, void* to, std::int64_t bytes) override { copy(from, to, bytes); }
-  void all_gather(const void* mine, void* all, std::int64_t bytes) override { copy(mine, all, bytes); }
-  void broadcast(void*, std::int64_t, int) override {}
-
- private:
-  static void copy(const void* from, void* to, std::int64_t bytes) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  }
-};
-
-}  // namespace
 
 Shards::Shards(const TrainConfig& config, const World& world) : world_(world) {
   if (config.reduction != "ordered") return;
@@ -34,12 +16,12 @@ Shards::Shards(const TrainConfig& config, const World& world) : world_(world) {
           "; take a multiple of ", kCount);
   });
   of_rank_ = kCount / world.size();
-  if (world.is_alone()) world_ = World(std::make_shared<OneRank>());
+  if (world.is_alone()) world_ = own_world();
 }
 
 Tensor Shards::rows(const Tensor& share, std::int64_t shard) const {
   const std::int64_t size = share.shape()[0] / of_rank_;
-  return of_rank_ == 1 ? share : slice(share, {Index::range(shard * size, (shard + 1) * size)});
+  return of_rank_ == 1 ? share : fenced(slice(share, {Index::range(shard * size, (shard + 1) * size)}));
 }
 
 Tensor Shards::own_sum(std::vector<Tensor> parts) {

@@ -120,10 +120,12 @@ class Copies final : public GroupWork {
   std::int64_t scratch_bytes() const override { return 0; }
   std::string variant() const override { return fmt::format("copies of {} arrays", calls_.size()); }
   void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
-    for (const CollectiveCall& call : calls_)
-      CUDA_CHECK(cudaMemcpyAsync(addresses.slots[at(call.to)] + call.to_offset,
-                                 addresses.slots[at(call.from)] + call.from_offset,
-                                 at(call.count * size_of(call.dtype)), cudaMemcpyDeviceToDevice, stream));
+    for (const CollectiveCall& call : calls_) {
+      const char* const from = addresses.slots[at(call.from)] + call.from_offset;
+      char* const to = addresses.slots[at(call.to)] + call.to_offset;
+      if (from == to) continue;
+      CUDA_CHECK(cudaMemcpyAsync(to, from, at(call.count * size_of(call.dtype)), cudaMemcpyDeviceToDevice, stream));
+    }
   }
 
  private:
