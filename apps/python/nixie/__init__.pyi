@@ -135,6 +135,8 @@ e: float
 float16: dtype
 float32: dtype
 float64: dtype
+float8_e4m3fn: dtype
+float8_e5m2: dtype
 inf: float
 int32: dtype
 int64: dtype
