@@ -95,6 +95,10 @@ double tolerance(Dtype dtype, const Piece& piece) {
       return 0x1p-9;
     case Dtype::bf16:
       return 0x1p-6;
+    case Dtype::f8e4m3:
+      return 0x1p-3;
+    case Dtype::f8e5m2:
+      return 0x1p-2;
     default:  // integers and bools are equal
       return 0;
   }

@@ -17,6 +17,7 @@
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/short_products.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/passes/stored_products.h"
 #include "nixie/core/state/graph_walk.h"
 #include "nixie/core/state/order_collectives.h"
 #include "nixie/core/state/variable_memory.h"
@@ -31,7 +32,9 @@ const Tensor& Inputs::operator[](const std::string& name) const {
   fail(Fault::usage, "the step has no input \"", name, "\", ", names.empty() ? "nor any other" : "only: " + names);
 }
 
-Graph prepare(const Graph& graph, PrecisionPolicy precision) { return apply_precision(simplify(graph), precision); }
+Graph prepare(const Graph& graph, PrecisionPolicy precision) {
+  return apply_precision(multiply_stored_numbers(simplify(graph)), precision);
+}
 
 Graph rewrite(const Graph& prepared, Fusion fusion) {
   return fusion == Fusion::full ? recompute(expand_short_products(prepared)) : prepared;

@@ -19,7 +19,7 @@ struct Unversioned {
 constexpr const char *kVersioned = "dltensor_versioned", *kUnversioned = "dltensor";
 
 const char* format_of(Dtype dtype) {
-  constexpr std::array<const char*, kDtypeCount> kFormats{"d", "f", "e", nullptr, "q", "i", "B", "b", "?"};
+  constexpr std::array<const char*, kDtypeCount> kFormats{"d", "f", "e", nullptr, "B", "B", "q", "i", "B", "b", "?"};
   return kFormats[static_cast<std::size_t>(dtype)];
 }
 
@@ -170,9 +170,13 @@ std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype,
   py::object source = numpy.attr("ascontiguousarray")(object);
   const auto shape = py::cast<std::vector<std::int64_t>>(numpy.attr("shape")(object));  // of no axes, too
   if (!dtype) dtype = dtype_named_in_python(source.attr("dtype").attr("name").cast<std::string>());
-  const bool is_bf16 = *dtype == Dtype::bf16;  // which numpy has not
-  source = source.attr("astype")(std::string(name_in_python(is_bf16 ? Dtype::f32 : *dtype)), py::arg("copy") = false);
-  Array array(is_bf16 ? Dtype::f32 : *dtype, Shape(shape));
+  // numpy has neither bfloat16 nor 8-bit floats. Those of ml_dtypes are taken as they are, by their bytes.
+  const bool is_f8_there =
+      is_f8(*dtype) && source.attr("dtype").attr("name").cast<std::string>() == name_in_python(*dtype);
+  const Dtype read = is_f8_there ? *dtype : *dtype == Dtype::bf16 || is_f8(*dtype) ? Dtype::f32 : *dtype;
+  source = is_f8_there ? source.attr("view")("uint8")
+                       : source.attr("astype")(std::string(name_in_python(read)), py::arg("copy") = false);
+  Array array(read, Shape(shape));
   const py::buffer_info info = py::buffer(source).request();
   if (array.size() > 0) std::memcpy(array.bytes(), info.ptr, static_cast<std::size_t>(array.size_bytes()));
   if (*dtype == Dtype::boolean)

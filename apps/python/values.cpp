@@ -9,8 +9,10 @@
 namespace nixie::python {
 namespace {
 
-constexpr std::array<std::string_view, kDtypeCount> kDtypeNames{"float64", "float32", "float16", "bfloat16", "int64",
-                                                                "int32",   "uint8",   "int8",    "bool"};
+// numpy's, and of what numpy lacks ml_dtypes'.
+constexpr std::array<std::string_view, kDtypeCount> kDtypeNames{"float64",       "float32",     "float16", "bfloat16",
+                                                                "float8_e4m3fn", "float8_e5m2", "int64",   "int32",
+                                                                "uint8",         "int8",        "bool"};
 
 constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to here a double holds every whole number
 

@@ -13,8 +13,17 @@ struct Row {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array<Row, kDtypeCount> kRows{
-    {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i64", 8}, {"i32", 4}, {"u8", 1}, {"i8", 1}, {"bool", 1}}};
+constexpr std::array<Row, kDtypeCount> kRows{{{"f64", 8},
+                                              {"f32", 4},
+                                              {"f16", 2},
+                                              {"bf16", 2},
+                                              {"f8e4m3", 1},
+                                              {"f8e5m2", 1},
+                                              {"i64", 8},
+                                              {"i32", 4},
+                                              {"u8", 1},
+                                              {"i8", 1},
+                                              {"bool", 1}}};
 
 const Row& row(Dtype dtype) {
   const auto index = static_cast<std::size_t>(dtype);
@@ -39,20 +48,28 @@ Dtype dtype_named(std::string_view name) {
   fail(Fault::usage, "dtype \"", name, "\" is unknown, expected one of ", dtype_names());
 }
 
-bool is_floating(Dtype dtype) { return dtype <= Dtype::bf16; }
+bool is_floating(Dtype dtype) { return dtype <= Dtype::f8e5m2; }
+bool is_f8(Dtype dtype) { return dtype == Dtype::f8e4m3 || dtype == Dtype::f8e5m2; }
 
 Dtype compute_dtype(Dtype dtype) {
   if (dtype == Dtype::f64 || dtype == Dtype::i64) return dtype;
   return is_floating(dtype) ? Dtype::f32 : Dtype::i32;
 }
 
-Dtype sum_dtype(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i32 ? dtype : Dtype::i64; }
-Dtype product_dtype(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i64 ? dtype : Dtype::i32; }
+Dtype gradient_dtype(Dtype dtype) { return is_f8(dtype) ? Dtype::f32 : dtype; }
+Dtype sum_dtype(Dtype dtype) {
+  if (is_f8(dtype)) return Dtype::f32;
+  return is_floating(dtype) || dtype == Dtype::i32 ? dtype : Dtype::i64;
+}
+Dtype product_dtype(Dtype dtype) {
+  if (is_f8(dtype)) return Dtype::f32;
+  return is_floating(dtype) || dtype == Dtype::i64 ? dtype : Dtype::i32;
+}
 
 Dtype promote(Dtype a, Dtype b) {
-  if (a == b) return a;
   if (a > b) std::swap(a, b);
-  if (a == Dtype::f16 && b == Dtype::bf16) return Dtype::f32;
+  if (is_f8(a) || (a == Dtype::f16 && b == Dtype::bf16)) return Dtype::f32;
+  if (a == b) return a;
   return is_floating(a) || a == Dtype::i64 || b == Dtype::boolean ? a : Dtype::i32;
 }
 

@@ -1,4 +1,4 @@
-// The element types, their promotion, and the two half-precision storage types.
+// The element types, their promotion, and the storage types of 16 and 8 bits.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ namespace nixie {
 
 /// Element types. f64 computes in double, i64 in 64-bit integer, the other integers and bool in 32-bit integer,
 /// everything else in float. `boolean` is named "bool".
-enum class Dtype : std::uint8_t { f64, f32, f16, bf16, i64, i32, u8, i8, boolean };
+enum class Dtype : std::uint8_t { f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, u8, i8, boolean };
 
 /// IEEE binary16, for storage only; conversions round to nearest even.
 struct Half {
@@ -36,9 +36,24 @@ struct Bfloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
+/// An 8-bit float of OCP, for storage only: E4M3 (3 bits of mantissa, largest number 448, no infinity) or E5M2 (2 bits,
+/// 57344). Conversions round to nearest even and saturate, as OCP's saturating mode says: what is beyond the largest
+/// number, infinity too, becomes the largest number; NaN becomes code 0x7f. An E5M2 of another program may be infinite.
+template <int mantissa_bits>
+struct Float8 {
+  static constexpr int kBias = (1 << (6 - mantissa_bits)) - 1, kShift = 23 - mantissa_bits;
+  static constexpr std::uint32_t kLargest = mantissa_bits == 3 ? 0x7e : 0x7b;  // its code
+  std::uint8_t bits = 0;
+  Float8() = default;
+  explicit Float8(float value);
+  explicit operator float() const;
+};
+using F8e4m3 = Float8<3>;
+using F8e5m2 = Float8<2>;
+
 /// The C++ element types, in Dtype's order.
-using ElementTypes =
-    std::tuple<double, float, Half, Bfloat16, std::int64_t, std::int32_t, std::uint8_t, std::int8_t, bool>;
+using ElementTypes = std::tuple<double, float, Half, Bfloat16, F8e4m3, F8e5m2, std::int64_t, std::int32_t, std::uint8_t,
+                                std::int8_t, bool>;
 inline constexpr int kDtypeCount = std::tuple_size_v<ElementTypes>;
 
 /// Bytes per element.
@@ -51,25 +66,32 @@ std::string dtype_names();
 /// The type of that name; throws for an unknown name.
 Dtype dtype_named(std::string_view name);
 bool is_floating(Dtype dtype);
+/// Whether it is an 8-bit float. Arithmetic on these gives f32; views, concatenations and choices of elements keep
+/// them.
+bool is_f8(Dtype dtype);
 /// The type that arithmetic on `dtype` uses: f64, f32, i64 or i32.
 Dtype compute_dtype(Dtype dtype);
-/// The type of sums and products of many elements: i64 for u8, i8 and bool, as in numpy; others keep theirs.
+/// The type of a value's gradient: f32 for 8-bit floats; others keep theirs.
+Dtype gradient_dtype(Dtype dtype);
+/// The type of sums and products of many elements: i64 for u8, i8 and bool, as in numpy, f32 for 8-bit floats; others
+/// keep theirs.
 Dtype sum_dtype(Dtype dtype);
 /// The type of matrix products and convolutions: i32 for u8, i8 and bool, which is exact for up to 2^31 / 255^2 =
-/// 33,025 terms of bytes; others keep theirs.
+/// 33,025 terms of bytes, f32 for 8-bit floats; others keep theirs.
 Dtype product_dtype(Dtype dtype);
 
 /// The result type of arithmetic on two arrays:
-///         f64  f32  f16  bf16 i64  i32  u8   i8   bool
-///   f64   f64  f64  f64  f64  f64  f64  f64  f64  f64
-///   f32   f64  f32  f32  f32  f32  f32  f32  f32  f32
-///   f16   f64  f32  f16  f32  f16  f16  f16  f16  f16
-///   bf16  f64  f32  f32  bf16 bf16 bf16 bf16 bf16 bf16
-///   i64   f64  f32  f16  bf16 i64  i64  i64  i64  i64
-///   i32   f64  f32  f16  bf16 i64  i32  i32  i32  i32
-///   u8    f64  f32  f16  bf16 i64  i32  u8   i32  u8
-///   i8    f64  f32  f16  bf16 i64  i32  i32  i8   i8
-///   bool  f64  f32  f16  bf16 i64  i32  u8   i8   bool
+///         f64  f32  f16  bf16 f8.. i64  i32  u8   i8   bool
+///   f64   f64  f64  f64  f64  f64  f64  f64  f64  f64  f64
+///   f32   f64  f32  f32  f32  f32  f32  f32  f32  f32  f32
+///   f16   f64  f32  f16  f32  f16  f16  f16  f16  f16  f16
+///   bf16  f64  f32  f32  bf16 bf16 bf16 bf16 bf16 bf16 bf16
+///   f8..  f64  f32  f16  bf16 f32  f32  f32  f32  f32  f32
+///   i64   f64  f32  f16  bf16 f32  i64  i64  i64  i64  i64
+///   i32   f64  f32  f16  bf16 f32  i64  i32  i32  i32  i32
+///   u8    f64  f32  f16  bf16 f32  i64  i32  u8   i32  u8
+///   i8    f64  f32  f16  bf16 f32  i64  i32  i32  i8   i8
+///   bool  f64  f32  f16  bf16 f32  i64  i32  u8   i8   bool
 /// A C++ number is weakly typed: it takes the type of the array beside it (a fraction beside integers gives f32, an
 /// integer beside bools i32).
 Dtype promote(Dtype a, Dtype b);
@@ -122,17 +144,20 @@ float round_to_odd(Integer value) {
   return round_to_odd(0x1p12 * static_cast<double>((wide >> 12) | ((wide & 0xfff) != 0 ? 1 : 0)));
 }
 
+/// Whether T is a float of 16 or 8 bits, for storage only.
+template <class T>
+inline constexpr bool kIsNarrow =
+    std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16> || std::is_same_v<T, F8e4m3> || std::is_same_v<T, F8e5m2>;
+
 /// Converts one element, on the host as in kernels: to integers toward zero and saturating (NaN gives 0), to halves the
-/// nearest, ties to even, to bool by comparison with 0.
+/// nearest, ties to even, to 8-bit floats as Float8 says, to bool by comparison with 0.
 template <class To, class From>
 To convert(From value) {
-  constexpr bool from_half = std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>;
-  constexpr bool to_half = std::is_same_v<To, Half> || std::is_same_v<To, Bfloat16>;
   if constexpr (std::is_same_v<To, From>) {
     return value;
-  } else if constexpr (from_half) {
+  } else if constexpr (kIsNarrow<From>) {
     return convert<To>(static_cast<float>(value));
-  } else if constexpr (to_half) {
+  } else if constexpr (kIsNarrow<To>) {
     return To(round_to_odd(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From{};
@@ -145,6 +170,33 @@ To convert(From value) {
     if (number >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
     return static_cast<To>(value);
   }
+}
+
+// Both without branches, so that loops over them become vectors.
+template <int mantissa_bits>
+Float8<mantissa_bits>::Float8(float value) {
+  constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - kBias) << 23;
+  // 2^23 times the distance of subnormal numbers: added, it rounds to a multiple of that distance.
+  constexpr float kAnchor = std::bit_cast<float>(static_cast<std::uint32_t>(151 - kBias - mantissa_bits) << 23);
+  const auto f = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = f & 0x7fffffffu, half = (1u << (kShift - 1)) - 1 + ((magnitude >> kShift) & 1u);
+  const std::uint32_t normal =
+      ((magnitude + half) >> kShift) - (static_cast<std::uint32_t>(127 - kBias) << mantissa_bits);
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + kAnchor) - std::bit_cast<std::uint32_t>(kAnchor);
+  const std::uint32_t any = magnitude < kLeastNormal ? subnormal : normal, finite = any < kLargest ? any : kLargest;
+  bits = static_cast<std::uint8_t>(magnitude > 0x7f800000u ? 0x7fu : finite | ((f >> 24) & 0x80u));
+}
+
+template <int mantissa_bits>
+Float8<mantissa_bits>::operator float() const {
+  constexpr float kQuantum = std::bit_cast<float>(static_cast<std::uint32_t>(128 - kBias - mantissa_bits) << 23);
+  const std::uint32_t code = bits & 0x7fu, infinity = 0x7f800000u, nan = 0x7fc00000u;
+  const std::uint32_t normal = (code << kShift) + (static_cast<std::uint32_t>(127 - kBias) << 23);
+  const auto subnormal = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(code)) * kQuantum);
+  const std::uint32_t finite = code < (1u << mantissa_bits) ? subnormal : normal;
+  const std::uint32_t beyond = mantissa_bits == 2 && code == 0x7c ? infinity : nan;
+  return std::bit_cast<float>((code <= kLargest ? finite : beyond) | (static_cast<std::uint32_t>(bits & 0x80u) << 24));
 }
 
 }  // namespace nixie

@@ -88,6 +88,10 @@ Handle file_type(Dtype dtype) {
       return float_type(5, 10);
     case Dtype::bf16:
       return float_type(8, 7);
+    case Dtype::f8e4m3:
+      return float_type(4, 3);
+    case Dtype::f8e5m2:
+      return float_type(5, 2);
     case Dtype::i64:
       return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
     case Dtype::i32:

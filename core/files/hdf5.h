@@ -62,7 +62,8 @@ struct Failure {
 Failure last_failure();
 
 /// The type of an array's elements in the file, little endian. f16 is IEEE half (numpy reads float16); bf16 is a float
-/// type of 8 exponent and 7 fraction bits (numpy reads float32).
+/// type of 8 exponent and 7 fraction bits (numpy reads float32), f8e4m3 and f8e5m2 are floats of one byte with 3 and 2
+/// fraction bits, whose codes beyond the largest number HDF5 itself takes as IEEE 754 would.
 Handle file_type(Dtype dtype);
 /// The dtype whose file type this is, or nothing.
 std::optional<Dtype> dtype_of_type(Id type);

@@ -1,6 +1,6 @@
 // DLPack: the C structs by which libraries exchange arrays without a copy. Declared here as version 1.0 of
-// the specification fixes them (https://dmlc.github.io/dlpack/latest/c_api.html; 1.x only adds); core/graph/exchange.h
-// uses them.
+// the specification fixes them (https://dmlc.github.io/dlpack/latest/c_api.html; 1.x only adds, 1.1 the 8-bit floats);
+// core/graph/exchange.h uses them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Device {
   std::int32_t type, index;
 };
 
-enum TypeCode : std::uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+enum TypeCode : std::uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kBool = 6, kF8e4m3 = 10, kF8e5m2 = 12 };
 struct Type {
   std::uint8_t code, bits;
   std::uint16_t lanes;  ///< 1, or the length of a vector

@@ -37,6 +37,8 @@ class Foreign final : public Buffer {
 dlpack::Type type_of(Dtype dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
   const std::uint8_t code = dtype == Dtype::bf16      ? dlpack::kBfloat
+                            : dtype == Dtype::f8e4m3  ? dlpack::kF8e4m3
+                            : dtype == Dtype::f8e5m2  ? dlpack::kF8e5m2
                             : is_floating(dtype)      ? dlpack::kFloat
                             : dtype == Dtype::u8      ? dlpack::kUint
                             : dtype == Dtype::boolean ? dlpack::kBool

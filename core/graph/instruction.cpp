@@ -29,10 +29,10 @@ constexpr Row kRows[] = {
     {"sinh", 1, false, false},        {"cosh", 1, false, false},       {"tanh", 1, false, false},
     {"erf", 1, false, false},         {"erfc", 1, false, false},       {"floor", 1, false, false},
     {"ceil", 1, false, false},        {"round", 1, false, false},      {"trunc", 1, false, false},
-    {"round_f16", 1, false, false},   {"round_bf16", 1, false, false}, {"binade", 1, false, true},
-    {"copysign", 2, false, true},     {"bit_and", 2, false, false},    {"bit_or", 2, false, false},
-    {"bit_xor", 2, false, false},     {"bit_not", 1, false, false},    {"shift_left", 2, false, false},
-    {"shift_right", 2, false, false},
+    {"round_f16", 1, false, false},   {"round_bf16", 1, false, false}, {"round_f8e4m3", 1, false, true},
+    {"round_f8e5m2", 1, false, true}, {"binade", 1, false, true},      {"copysign", 2, false, true},
+    {"bit_and", 2, false, false},     {"bit_or", 2, false, false},     {"bit_xor", 2, false, false},
+    {"bit_not", 1, false, false},     {"shift_left", 2, false, false}, {"shift_right", 2, false, false},
 };
 static_assert(std::size(kRows) == static_cast<std::size_t>(Primitive::shift_right) + 1);
 

@@ -78,8 +78,10 @@ enum class Primitive : std::uint8_t {
   trunc,       ///< round: to nearest, ties to even
   round_f16,   ///< the nearest f16
   round_bf16,  ///< the nearest bf16
-  binade,      ///< the largest power of two that is not above |a|; 0 below the normal numbers, infinity for NaN
-  copysign,    ///< |a| with the sign of b, of zeros and NaN, too
+  round_f8e4m3,
+  round_f8e5m2,  ///< the number that an 8-bit float holds: the nearest, saturating
+  binade,        ///< the largest power of two that is not above |a|; 0 below the normal numbers, infinity for NaN
+  copysign,      ///< |a| with the sign of b, of zeros and NaN, too
   // Bits, T = i32 or i64
   bit_and,
   bit_or,

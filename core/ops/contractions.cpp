@@ -87,8 +87,10 @@ Tensor matmul(const Tensor& plain_left, const Tensor& plain_right, MatmulOptions
   const Dtype dtype = dtype_of_product(a, b);
   std::vector<std::int64_t> sizes = batch.sizes();
   sizes.insert(sizes.end(), {a.shape()[-2], b.shape()[-1]});
-  Tensor y = Tensor::make(Matmul{}, {retype(with_batch(a), dtype), retype(with_batch(b), dtype)},
-                          Shape(std::move(sizes)), dtype);
+  // Products of two 8-bit floats are exact in f32, so kernels may read them as they are.
+  const bool as_stored = is_f8(a.dtype()) && is_f8(b.dtype());
+  const auto operand = [&](const Tensor& x) { return as_stored ? with_batch(x) : retype(with_batch(x), dtype); };
+  Tensor y = Tensor::make(Matmul{}, {operand(a), operand(b)}, Shape(std::move(sizes)), dtype);
   if (left.rank() == 1) y = squeeze(y, {-2});
   if (right.rank() == 1) y = squeeze(y, {-1});
   return OperandScope::product(y);
@@ -252,7 +254,7 @@ Pool without_unread(const Windows& windows, const Shape& in) {
 
 Tensor max_pool(const Tensor& x, const PoolOptions& options) {
   const Windows windows = windows_of(PoolKind::max, x, options, "max_pool");
-  return pool_node(without_unread(windows, x.shape()), PoolRole::output, {x}, windows.result);
+  return pool_node(without_unread(windows, x.shape()), PoolRole::output, {widened(x)}, windows.result);
 }
 Tensor average_pool(const Tensor& images, const PoolOptions& options) {
   const Tensor x = floating(images);

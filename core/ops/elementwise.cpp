@@ -30,13 +30,23 @@ Dtype promoted(const std::vector<Tensor>& inputs, std::size_t first) {
       fraction |= inputs[i].dtype() == Dtype::f32;
       whole |= inputs[i].dtype() == Dtype::i32;
     } else {
-      dtype = any ? promote(dtype, inputs[i].dtype()) : inputs[i].dtype();
+      dtype = any && dtype != inputs[i].dtype() ? promote(dtype, inputs[i].dtype()) : inputs[i].dtype();
       any = true;
     }
   }
   if (!any) return fraction ? Dtype::f32 : whole ? Dtype::i32 : Dtype::boolean;
   if (fraction && !is_floating(dtype)) return Dtype::f32;
   return whole && dtype == Dtype::boolean ? Dtype::i32 : dtype;
+}
+
+// 8-bit floats are computed as the promoted type, alone as f32; a choice among elements of one such type has that type.
+void widen(const ElementwiseInfo& op, std::vector<Tensor>& inputs) {
+  const ResultType result = op.traits.result;
+  if (result == ResultType::cast || result == ResultType::retyped) return;
+  if (result == ResultType::selected && inputs[1].dtype() == inputs[2].dtype()) return;
+  const Dtype wide = gradient_dtype(promoted(inputs, result == ResultType::selected ? 1 : 0));
+  for (Tensor& x : inputs)
+    if (is_f8(x.dtype())) x = retype(x, wide);
 }
 
 Dtype result_dtype(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype cast) {
@@ -116,6 +126,7 @@ Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
         op.formula.arity);
   // In the values' type a condition of another may be 0 where it is not in its own: 0.4 beside integers.
   if (op.traits.result == ResultType::selected) inputs[0] = cast(inputs[0], Dtype::boolean);
+  widen(op, inputs);
   const Dtype dtype = result_dtype(op, inputs, result);
   Shape shape;
   for (const Tensor& x : inputs) shape = broadcast(shape, x.shape());

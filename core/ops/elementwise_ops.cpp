@@ -232,16 +232,20 @@ const Elementwise where_op{"where",
                              return Gradients{{}, where(c, g, 0), where(c, 0, g)};
                            },
                            {.result = ResultType::selected, .domain = {}}};
-const Elementwise cast_op{
-    "cast",
-    [](auto x) { return x; },
-    [](T g, T, T x) { return is_floating(x.dtype()) ? Gradients{retype(g, x.dtype())} : Gradients{{}}; },
-    {.result = ResultType::cast, .domain = {}}};
-const Elementwise retype_op{
-    "retype",
-    [](auto x) { return x; },
-    [](T g, T, T x) { return is_floating(x.dtype()) ? Gradients{retype(g, x.dtype())} : Gradients{{}}; },
-    {.result = ResultType::retyped, .domain = {}}};
+const Elementwise cast_op{"cast",
+                          [](auto x) { return x; },
+                          [](T g, T, T x) {
+                            return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))}
+                                                          : Gradients{{}};
+                          },
+                          {.result = ResultType::cast, .domain = {}}};
+const Elementwise retype_op{"retype",
+                            [](auto x) { return x; },
+                            [](T g, T, T x) {
+                              return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))}
+                                                            : Gradients{{}};
+                            },
+                            {.result = ResultType::retyped, .domain = {}}};
 
 // ---- bits ----
 const Elementwise bit_and_op{"bit_and", [](auto a, auto b) { return a & b; }, NoGradient{}, kInteger};
@@ -278,7 +282,8 @@ Tensor operator<<(T a, T b) { return shift_left_op(a, b); }
 Tensor operator>>(T a, T b) { return shift_right_op(a, b); }
 Tensor where(T condition, T a, T b) { return where_op(condition, a, b); }
 Tensor cast(T x, Dtype dtype) { return x.dtype() == dtype && is_rounded(x) ? x : cast_op.call({x}, dtype); }
-Tensor floating(T x) { return is_floating(x.dtype()) ? x : cast(x, Dtype::f32); }
+Tensor widened(T x) { return is_f8(x.dtype()) ? retype(x, Dtype::f32) : x; }
+Tensor floating(T x) { return is_floating(x.dtype()) ? widened(x) : cast(x, Dtype::f32); }
 Tensor retype(T x, Dtype dtype) { return x.dtype() == dtype ? x : retype_op.call({x}, dtype); }
 Tensor pow(T a, T b) { return pow_op(a, b); }
 Tensor fmod(T a, T b) { return fmod_op(a, b); }

@@ -163,6 +163,13 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
   return ops.emplace(std::tuple(key, rounding, in_double), op).first->second;
 }
 
+/// Stored numbers times a scale: an op of its own, so that products can take the two apart.
+const Elementwise scaled_op{"scaled", [](auto x, auto scale) { return x * scale; },
+                            [](const Tensor& g, const Tensor&, const Tensor& x, const Tensor& scale) {
+                              return Gradients{g * scale, g * x};
+                            },
+                            ElementwiseTraits{.domain = {}, .is_listed = false}};
+
 // ---- scales ----
 
 /// An f32 has no 2^-127 among its normal numbers, so the smallest scale is 2^-126.
@@ -324,7 +331,7 @@ Tensor quantized(const Tensor& x, const Format& format, Rounding rounding, const
   check(random.shape() == x.shape(), "quantized: random numbers of ", random.shape(), " for ", x.shape(),
         ", expected one for each element");
   // The rounding's own type decides the arithmetic's: f32 numbers beside halves would widen the result.
-  return retype(op(floating(x), random), is_floating(x.dtype()) ? x.dtype() : Dtype::f32);
+  return retype(op(floating(x), random), floating(x).dtype());
 }
 
 Tensor scale_for(const Tensor& largest, const Format& format) {
@@ -342,13 +349,35 @@ Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
 
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding,
                     const Tensor& random) {
-  return retype(quantized(x / scale, saturating(format), rounding, random) * scale,
-                is_floating(x.dtype()) ? x.dtype() : Dtype::f32);
+  const Tensor rounded = quantized(x / scale, saturating(format), rounding, random);
+  const std::optional<Dtype> stored = x.dtype() == Dtype::f64 ? std::nullopt : stored_dtype(format);
+  return retype(stored ? scaled_op(cast(rounded, *stored), scale) : rounded * scale, floating(x).dtype());
+}
+
+std::optional<Dtype> stored_dtype(const Format& format) {
+  if (format == format_named("e4m3")) return Dtype::f8e4m3;
+  if (format == format_named("e5m2")) return Dtype::f8e5m2;
+  return {};
+}
+
+std::optional<ScaledNumbers> scaled_numbers(const Tensor& x) {
+  const auto* map = std::get_if<Map>(&x.node().op);
+  if (!map || map->op.get() != &scaled_op.info()) return {};
+  Tensor scale = x.inputs()[1];
+  while (std::holds_alternative<Expand>(scale.node().op) || std::holds_alternative<Reshape>(scale.node().op))
+    scale = scale.inputs()[0];
+  const Tensor& wide = x.inputs()[0];  // the stored numbers as f32
+  if (scale.shape().size() != 1 || wide.inputs().size() != 1 || !is_f8(wide.inputs()[0].dtype())) return {};
+  return ScaledNumbers{wide.inputs()[0], reshape(scale, {})};
 }
 
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling, Rounding rounding,
                         const Tensor& random) {
-  if (scaling.group == ScaleGroup::none) return quantized(x, format, rounding, random);
+  if (scaling.group == ScaleGroup::none) {
+    const Tensor rounded = quantized(x, format, rounding, random);
+    const std::optional<Dtype> stored = x.dtype() == Dtype::f64 ? std::nullopt : stored_dtype(format);
+    return stored ? retype(cast(rounded, *stored), rounded.dtype()) : rounded;
+  }
   if (scaling.group != ScaleGroup::block)
     return quantized_by(x, scale_of(x, format, scaling), format, rounding, random);
   const Blocks blocks(x, scaling);

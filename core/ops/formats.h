@@ -9,6 +9,7 @@
 // ordinary arithmetic that is exact in that type, so every backend gives the same bits; it fuses with its neighbours.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,15 @@ Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling);
 /// quantized(x / scale) * scale, saturating. Gradient: that of x, and 0 where an element saturates.
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding = Rounding::nearest,
                     const Tensor& random = {});
+
+/// The 8-bit type that holds the format's numbers: e4m3's or e5m2's; none of another.
+std::optional<Dtype> stored_dtype(const Format& format);
+/// Numbers of an 8-bit type and the power of two that multiplies all of them.
+struct ScaledNumbers {
+  Tensor numbers, scale;  ///< the scale: f32 []
+};
+/// What x is the product of, where quantized_by made it with one scale of a format with a stored type.
+std::optional<ScaledNumbers> scaled_numbers(const Tensor& x);
 
 /// The same with scales from x itself: scale_of's, or for blocks OCP MX's,
 /// 2^(floor(log2 largest |x|) - that of the format's largest number), with which the largest element may saturate. An

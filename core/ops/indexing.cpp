@@ -177,7 +177,8 @@ Gradients gradient(const Gather& op, const Tensor& g, const Tensor&, const std::
 
 namespace {
 
-Tensor reduce_at(ReduceKind kind, const Shape& shape, int axis, const Tensor& indices, const Tensor& updates) {
+Tensor reduce_at(ReduceKind kind, const Shape& shape, int axis, const Tensor& indices, const Tensor& given) {
+  const Tensor updates = widened(given);
   const Tensor order = argsort(reshape(from_start(indices, shape[axis]), {-1}));
   return Tensor::make(Scatter{axis, kind}, {updates, cast(indices, Dtype::i32), order}, shape, updates.dtype());
 }
@@ -250,7 +251,7 @@ Tensor reduce_with(const char* op, ReduceKind kind, const Tensor& x, const Tenso
                    int axis) {
   const int at = x.shape().normal_axis(axis);
   // Bools have no bounds but those of their kernels' integers.
-  const Tensor base = x.dtype() == Dtype::boolean ? cast(x, Dtype::u8) : x;
+  const Tensor base = x.dtype() == Dtype::boolean ? cast(x, Dtype::u8) : widened(x);
   const Tensor values = cast(spread(op, x, indices, updates, at), base.dtype());
   // x is an update as well, so that equals share.
   const Tensor joined = concat({arange(x.shape()[at]), reshape(cast(indices, Dtype::i32), {-1})}, 0);

@@ -44,10 +44,11 @@ Tensor operator~(const Tensor& x);
 Tensor operator<<(const Tensor& a, const Tensor& b);
 Tensor operator>>(const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);  ///< a where the condition is not 0
-/// To integers: toward zero, saturating, NaN as 0. To f16 and bf16: rounded here, whether or not the value is ever
-/// stored, also from the same type.
+/// To integers: toward zero, saturating, NaN as 0. To f16, bf16 and 8-bit floats: rounded here, whether or not the
+/// value is ever stored, also from the same type.
 Tensor cast(const Tensor& x, Dtype dtype);
-Tensor floating(const Tensor& x);  ///< integers as f32, floating types as they are
+Tensor floating(const Tensor& x);  ///< integers and 8-bit floats as f32, other floating types as they are
+Tensor widened(const Tensor& x);   ///< 8-bit floats as f32, other types as they are
 /// A cast that only chooses the storage type: a half is rounded when it is stored, like sums and products of halves.
 /// Precision policies and gradients use it.
 Tensor retype(const Tensor& x, Dtype dtype);

@@ -26,7 +26,8 @@ double of_nothing(ReduceKind kind, Dtype dtype) {
   });
 }
 
-Tensor reduce(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims, Dtype dtype) {
+Tensor reduce(ReduceKind kind, const Tensor& given, const Axes& axes, bool keepdims, Dtype dtype) {
+  const Tensor x = widened(given);
   const Axes named = x.shape().normal_axes(axes);
   Reduce op{.kind = kind};
   Shape kept = x.shape();
@@ -60,7 +61,7 @@ Tensor wide(const Tensor& x) {
 // A result of `wide` values in the type that x has as a floating one, its reduced axes kept until then: what is
 // computed from a reduction at its own positions shares its kernel.
 Tensor narrow(const Tensor& y, const Tensor& x, const Axes& axes, bool keepdims) {
-  const Tensor result = retype(y, is_floating(x.dtype()) ? x.dtype() : y.dtype());
+  const Tensor result = retype(y, floating(x).dtype());
   return keepdims ? result : squeeze(result, axes);
 }
 Tensor wide_variance(const Tensor& x, const Axes& axes) {
@@ -106,10 +107,10 @@ Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::prod, x, axes, keepdims, sum_dtype(x.dtype()));
 }
 Tensor max(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::max, x, axes, keepdims, x.dtype());
+  return reduce(ReduceKind::max, x, axes, keepdims, gradient_dtype(x.dtype()));
 }
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::min, x, axes, keepdims, x.dtype());
+  return reduce(ReduceKind::min, x, axes, keepdims, gradient_dtype(x.dtype()));
 }
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   const Tensor values = floating(x);

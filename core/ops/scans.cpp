@@ -7,7 +7,7 @@
 namespace nixie {
 namespace {
 
-Tensor scan(const Tensor& x, const Scan& op, Dtype dtype) { return Tensor::make(op, {x}, x.shape(), dtype); }
+Tensor scan(const Tensor& x, const Scan& op, Dtype dtype) { return Tensor::make(op, {widened(x)}, x.shape(), dtype); }
 
 // The extreme so far: its position, and the element there, whose gradient it takes.
 Tensor extreme(const char* name, ReduceKind kind, const Tensor& x, int axis) {

@@ -26,7 +26,8 @@ Tensor coordinate(const Shape& shape, int axis) {
 Tensor arange(std::int64_t size) { return coordinate({size}, 0); }
 Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype) {
   check(count >= 0, "linspace: ", count, " numbers, expected 0 or more");
-  check(is_floating(dtype), "linspace: ", count, " numbers of ", dtype, ", expected a floating type");
+  check(is_floating(dtype) && !is_f8(dtype), "linspace: ", count, " numbers of ", dtype,
+        ", expected f64, f32, f16 or bf16");
   const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
   const Tensor i = arange(count), at = cast(i, dtype) * full({}, step, dtype) + full({}, start, dtype);
   return count > 1 ? where(i == count - 1, full({}, stop, dtype), at) : at;  // the end is exact
@@ -223,7 +224,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   for (const Tensor& part : parts) {
     check(part.rank() == first.rank() && part.shape().with(at, 0) == first.with(at, 0), "concat: shapes ", first,
           " and ", part.shape(), " differ outside axis ", at);
-    dtype = promote(dtype, part.dtype());
+    if (part.dtype() != dtype) dtype = promote(dtype, part.dtype());
     size += part.shape()[at];
   }
   if (parts.size() == 1) return parts[0];

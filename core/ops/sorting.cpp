@@ -10,7 +10,7 @@ namespace {
 // The first `count` positions in order.
 Tensor first_in_order(const Tensor& x, int axis, std::int64_t count, bool descending) {
   check(x.shape()[axis] <= std::int64_t{1} << 30, "argsort: axis ", axis, " of ", x.shape(), " is longer than 2^30");
-  return Tensor::make(ArgSort{axis, descending}, {x}, x.shape().with(axis, count), Dtype::i32);
+  return Tensor::make(ArgSort{axis, descending}, {widened(x)}, x.shape().with(axis, count), Dtype::i32);
 }
 
 }  // namespace

@@ -88,13 +88,14 @@ class Halver {
   Tensor rebuild(const Tensor& x) {
     std::vector<Tensor> inputs;
     for (const Tensor& input : x.inputs()) inputs.push_back(done_.at(input.id()));
-    const Op& op = x.node().op;
+    Op op = x.node().op;
     Dtype dtype = x.dtype();
     if (wide_.count(x.id()) && is_half(dtype)) dtype = Dtype::f32;
     bool any_half = false;
     for (const Tensor& input : x.inputs())
       any_half |= done_.at(input.id()).dtype() == half_ || was_half_.count(input.id()) != 0;
     const auto follow_inputs = [&] {
+      if (is_f8(dtype) && any_half) was_half_.insert(x.id());
       if (dtype != Dtype::f32 || !any_half || kept_(x)) return;
       if (wide_.count(x.id()))
         was_half_.insert(x.id());
@@ -108,6 +109,12 @@ class Halver {
     std::visit(overloaded{
                    [&]<OneOf<Matmul, Conv> T>(const T&) {
                      if (dtype != Dtype::f32) return convert_inputs(dtype);
+                     // Sums of 8-bit floats leave the range of halves before a scale brings them back.
+                     if (is_f8(inputs[0].dtype()) && is_f8(inputs[1].dtype())) {
+                       if (!kept_(x)) was_half_.insert(x.id());
+                       if constexpr (std::is_same_v<T, Matmul>) op = Matmul{Math::fp32};
+                       return;
+                     }
                      convert_inputs(half_);
                      if (!kept_(x)) dtype = half_;
                    },
@@ -125,7 +132,7 @@ class Halver {
                },
                op);
     if (inputs.empty()) return x;
-    return Tensor::make(op, std::move(inputs), x.shape(), dtype);
+    return Tensor::make(std::move(op), std::move(inputs), x.shape(), dtype);
   }
 
   // The value in another type, converted below its views, so that one conversion serves all of them.
@@ -164,7 +171,8 @@ class Halver {
   }
 
   StaysFloat kept_;
-  std::unordered_set<const Node*> wide_, was_half_;  // the latter: those of wide_ that would else be halves
+  std::unordered_set<const Node*> wide_,
+      was_half_;  // the latter: those of wide_, and 8-bit floats with their products, that would else be halves
   Dtype half_;
   std::unordered_map<const Node*, Tensor> done_;
   std::map<std::pair<const Node*, Dtype>, Tensor> converted_;

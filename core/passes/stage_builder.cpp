@@ -11,13 +11,17 @@ namespace {
 
 Dtype natural_type(const Tensor& x) { return compute_dtype(x.dtype()); }
 
-bool is_half(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
-Primitive rounding_to(Dtype half) { return half == Dtype::f16 ? Primitive::round_f16 : Primitive::round_bf16; }
+bool is_narrow(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || is_f8(dtype); }
+Primitive rounding_to(Dtype narrow) {
+  if (narrow == Dtype::f8e4m3) return Primitive::round_f8e4m3;
+  if (narrow == Dtype::f8e5m2) return Primitive::round_f8e5m2;
+  return narrow == Dtype::f16 ? Primitive::round_f16 : Primitive::round_bf16;
+}
 
-// Whether the unit is a cast to f16 or bf16, which rounds even what stays in a register.
-bool is_rounded_half(const FusionNode& unit) {
+// Whether the unit is a cast to a float of 16 or 8 bits, which rounds even what stays in a register.
+bool is_rounded_cast(const FusionNode& unit) {
   const auto* map = unit.kind == FusionNode::Kind::map ? std::get_if<Map>(&unit.value.node().op) : nullptr;
-  return map && map->op->traits.result == ResultType::cast && is_half(unit.value.dtype());
+  return map && map->op->traits.result == ResultType::cast && is_narrow(unit.value.dtype());
 }
 
 }  // namespace
@@ -89,7 +93,7 @@ void StageBuilder::stage(int at, bool full) {
     }
     if (!stored) continue;
     // A store rounds to the slot's type by itself.
-    const bool rounds = is_rounded_half(unit) && !registers_.count(u);
+    const bool rounds = is_rounded_cast(unit) && !registers_.count(u);
     const int reg = rounds ? map_value(unit.value) : unit_value(u);
     auto store = [&](const KernelBuilder::Written& target) {
       stage.stores.push_back({reg, static_cast<int>(kernel_.stores.size())});
@@ -163,8 +167,8 @@ int StageBuilder::as_bool(int reg, ResultType result) {
   return emit({.primitive = bits ? Primitive::bit_and : Primitive::not_equal, .type = type, .args = {reg, other, -1}});
 }
 
-// A number as its type of halves holds it, if it may have more digits than f32, by way of which it would be rounded
-// twice: a double, or an integer (those that f32 does not hold are beyond f16).
+// A number as its type of 16 or 8 bits holds it, if it may have more digits than f32, by way of which it would be
+// rounded twice: a double, or an integer (those that f32 does not hold are beyond all of these types but bf16).
 int StageBuilder::rounded_once(int reg, const Tensor& half) {
   const Dtype from = half.inputs()[0].dtype();
   const bool is_integer = (from == Dtype::i32 || from == Dtype::i64) && half.dtype() == Dtype::bf16;
@@ -214,7 +218,7 @@ int StageBuilder::unit_value(int u) {
     case FusionNode::Kind::map:
     case FusionNode::Kind::reduce:
       reg = map_value(unit.value);
-      if (is_rounded_half(unit)) {
+      if (is_rounded_cast(unit)) {
         reg = emit({.primitive = rounding_to(unit.value.dtype()), .type = Dtype::f32, .args = {reg, -1, -1}});
       }
       break;
@@ -260,7 +264,7 @@ int StageBuilder::map_value(const Tensor& x) {
                             ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
                             : emit(instruction));
   }
-  if (is_half(x.dtype())) registers.back() = rounded_once(registers.back(), x);
+  if (is_narrow(x.dtype())) registers.back() = rounded_once(registers.back(), x);
   const bool is_bool = x.dtype() == Dtype::boolean;
   const int reg = convert(is_bool ? as_bool(registers.back(), info.traits.result) : registers.back(), natural_type(x));
   const bool narrow = x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8;

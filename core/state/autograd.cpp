@@ -72,7 +72,7 @@ std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt
   check(is_floating(loss.dtype()), "gradients: the loss is ", loss.dtype(), ", expected a floating type");
   const OperandScope none({});  // the operands of gradients' products already are what a rule gave
   std::unordered_map<const Node*, Tensor> grad;
-  grad.emplace(loss.id(), full(loss.shape(), 1.0, loss.dtype()));
+  grad.emplace(loss.id(), full(loss.shape(), 1.0, gradient_dtype(loss.dtype())));
   const std::vector<Tensor> order = between(loss, wrt);
   std::unordered_set<const Node*> wanted;
   for (const Tensor& y : order) wanted.insert(y.id());
@@ -85,7 +85,7 @@ std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt
       const Tensor& x = y->inputs()[i];
       if (shares[i].id() == nullptr || !wanted.count(x.id()) || !is_floating(x.dtype())) continue;
       // A gradient has its value's type; the rules compute in the promoted one.
-      const Tensor share = retype(sum_to(shares[i], x.shape()), x.dtype());
+      const Tensor share = retype(sum_to(shares[i], x.shape()), gradient_dtype(x.dtype()));
       const auto [slot, fresh] = grad.try_emplace(x.id(), share);
       if (!fresh) slot->second = slot->second + share;
     }
@@ -93,7 +93,7 @@ std::vector<Tensor> gradients(const Tensor& loss, const std::vector<Tensor>& wrt
   std::vector<Tensor> result;
   for (const Tensor& x : wrt) {
     const auto found = grad.find(x.id());
-    result.push_back(found == grad.end() ? zeros_like(x) : found->second);
+    result.push_back(found == grad.end() ? zeros(x.shape(), gradient_dtype(x.dtype())) : found->second);
   }
   return result;
 }

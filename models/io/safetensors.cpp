@@ -39,8 +39,8 @@ constexpr StoredType kTypes[] = {{"F64", 8, Dtype::f64},
                                  {"U32", 4, {}},
                                  {"I16", 2, {}},
                                  {"U16", 2, {}},
-                                 {"F8_E4M3", 1, std::nullopt},
-                                 {"F8_E5M2", 1, std::nullopt}};
+                                 {"F8_E4M3", 1, Dtype::f8e4m3},
+                                 {"F8_E5M2", 1, Dtype::f8e5m2}};
 
 const char* name_of(Dtype dtype) {
   return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) { return type.dtype == dtype; })

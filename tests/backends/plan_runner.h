@@ -65,6 +65,10 @@ inline double unit(Dtype dtype) {
       return 0x1p-10;
     case Dtype::bf16:
       return 0x1p-7;
+    case Dtype::f8e4m3:
+      return 0x1p-3;
+    case Dtype::f8e5m2:
+      return 0x1p-2;
     default:
       return 0;
   }

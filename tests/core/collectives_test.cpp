@@ -200,7 +200,7 @@ TEST(Collectives, RefuseWhatTheyDoNotExchange) {
   const World world = alone_of(4);
   const Tensor x = zeros({6, 2});
   EXPECT_EQ(error_of([&] { all_reduce(world, x > 0); }),
-            "all_reduce: the values are bool, expected a floating type, i32 or i64; cast them");
+            "all_reduce: the values are bool, expected a floating type of 16 bits or more, i32 or i64; cast them");
   EXPECT_EQ(error_of([&] { all_gather(world, Tensor(1.0)); }),
             "all_gather: the value is a single number, expected at least one axis; reshape it to {1}");
   EXPECT_EQ(error_of([&] { reduce_scatter(world, x); }),

@@ -148,13 +148,14 @@ TEST(Formats, LimitsAsPublished) {
   }
 }
 
-// f16 and bf16 as formats are the stored types.
-TEST(Formats, StoredHalves) {
+// The formats that are stored types, too.
+TEST(Formats, StoredTypes) {
   std::mt19937 random(3);
   std::vector<float> x(40000);
   for (float& each : x) each = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
   const Tensor values = Array::from(x, {40000});
-  for (const auto& [name, type] : {std::pair{"f16", Dtype::f16}, {"bf16", Dtype::bf16}}) {
+  for (const auto& [name, type] :
+       {std::pair{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::f8e4m3}, {"e5m2", Dtype::f8e5m2}}) {
     const std::vector<double> ours = values_of(evaluate(quantized(values, format_named(name)), cpu()));
     const std::vector<double> stored = values_of(evaluate(cast(cast(values, type), Dtype::f32), cpu()));
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_TRUE(same(ours[i], stored[i])) << name << " " << x[i];

@@ -11,15 +11,18 @@ using testing::cpu;
 using testing::expect_values;
 
 TEST(Types, PromotionTable) {
-  const char* table[kDtypeCount][kDtypeCount] = {{"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
-                                                 {"f64", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32"},
-                                                 {"f64", "f32", "f16", "f32", "f16", "f16", "f16", "f16", "f16"},
-                                                 {"f64", "f32", "f32", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16"},
-                                                 {"f64", "f32", "f16", "bf16", "i64", "i64", "i64", "i64", "i64"},
-                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "i32", "i32", "i32"},
-                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "u8", "i32", "u8"},
-                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "i32", "i8", "i8"},
-                                                 {"f64", "f32", "f16", "bf16", "i64", "i32", "u8", "i8", "bool"}};
+  const char* table[kDtypeCount][kDtypeCount] = {
+      {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
+      {"f64", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32"},
+      {"f64", "f32", "f16", "f32", "f16", "f16", "f16", "f16", "f16", "f16", "f16"},
+      {"f64", "f32", "f32", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "f32", "f32", "f32", "f32", "f32"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "f32", "f32", "f32", "f32", "f32"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "i64", "i64", "i64", "i64", "i64"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "i64", "i32", "i32", "i32", "i32"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "i64", "i32", "u8", "i32", "u8"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "i64", "i32", "i32", "i8", "i8"},
+      {"f64", "f32", "f16", "bf16", "f32", "f32", "i64", "i32", "u8", "i8", "bool"}};
   for (int i = 0; i < kDtypeCount; ++i)
     for (int j = 0; j < kDtypeCount; ++j) {
       const auto a = static_cast<Dtype>(i), b = static_cast<Dtype>(j);
@@ -335,8 +338,9 @@ TEST(Types, LogicalOperatorsAreElementwise) {
 TEST(Types, WrongTypesAreNamed) {
   testing::expect_error([] { zeros({2}) & zeros({2}); }, "bit_and: input is f32, expected an integer type");
   testing::expect_error([] { take(zeros({3}), zeros({2})); }, "take: indices are f32, expected an integer type");
-  testing::expect_error([] { dtype_named("f8"); },
-                        "dtype \"f8\" is unknown, expected one of f64, f32, f16, bf16, i64, i32, u8, i8, bool");
+  testing::expect_error(
+      [] { dtype_named("f8"); },
+      "dtype \"f8\" is unknown, expected one of f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, u8, i8, bool");
 }
 
 }  // namespace

@@ -83,8 +83,24 @@ class Exchange(unittest.TestCase):
             nx.array(np.arange(3, dtype=np.int16))
         self.assertEqual(nx.array(np.arange(3, dtype=np.int16), dtype=nx.int32).tolist(), [0, 1, 2])
 
+    def test_8_bit_floats(self):
+        for name, largest in (("float8_e4m3fn", 448), ("float8_e5m2", 57344)):
+            x = nx.array([1.06, -3.3, 1e9, 0], dtype=name)
+            self.assertEqual((x.dtype.name, x.itemsize), (name, 1))
+            values = x.tolist()
+            self.assertEqual((values[0], values[2:]), (1, [largest, 0]))
+            self.assertEqual((nx.finfo(name).max, (x + x).dtype, (x @ x).dtype), (largest, nx.float32, nx.float32))
+            self.assertEqual(x[1:3].dtype.name, name)
+            raw = x.numpy()
+            self.assertEqual((raw.dtype.itemsize, raw.tobytes()), (1, bytes(memoryview(x.compute()))))
+            self.assertEqual(nx.from_dlpack(x).tolist(), values)
+            self.assertEqual(nx.array([[0.5]], dtype=name).tolist(), [[0.5]])
+            if raw.dtype.name == name:  # ml_dtypes is there
+                self.assertEqual(raw.astype(np.float32).tolist(), values)
+                self.assertEqual((nx.array(raw).dtype.name, nx.array(raw).tolist()), (name, values))
+
     def test_pickle(self):
-        for x in (nx.arange(3), nx.ones((2, 2), dtype=nx.bfloat16)):
+        for x in (nx.arange(3), nx.ones((2, 2), dtype=nx.bfloat16), nx.ones(3, dtype=nx.float8_e5m2)):
             for again in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
                 self.assertEqual((again.dtype, again.tolist()), (x.dtype, x.tolist()))
 

@@ -11,6 +11,7 @@
 #include "nixie/apps/trainer/profile/ceiling.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/registry.h"
+#include "nixie/core/ops/formats.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 
@@ -22,7 +23,8 @@ constexpr std::int64_t kSamples = 64;
 struct Gemm {
   Machine machine = {};
   std::vector<std::string> precisions = {};
-  std::vector<std::int64_t> size = {};  ///< m, n, k; empty: the grid
+  std::vector<std::int64_t> size = {};     ///< m, n, k; empty: the grid
+  std::vector<std::string> operands = {};  ///< formats that operands are rounded to, each beside the precision itself
   int runs = 10;
   PeerOptions peer = {};
   Files files = {};
@@ -98,32 +100,51 @@ double bytes_of(const Product& product, const PrecisionTraits& precision) {
   return static_cast<double>((m * k + k * n + (beta == 0 ? 1 : 2) * m * n) * size_of(precision.data));
 }
 
-/// Times and checks one product, in nixie and the peer.
-nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, const Product& product, int runs,
-                         ContractionPeer& peer) {
+/// The scale that a history of operands in [-0.5, 0.5) gives 8-bit formats.
+constexpr float kScale = 0x1p-9F;
+
+/// The precision where operands are rounded to 8 bits before: tensor cores keep about 14 bits of the sums of 128 terms.
+PrecisionTraits of_stored(PrecisionTraits precision) {
+  precision.rounding.product = 0x1p-17;
+  return precision;
+}
+
+/// Times and checks one product, in nixie and, of operands as they are, in the peer. `format`: what operands are
+/// rounded to in the timed step; empty: nothing.
+nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, const Product& product,
+                         const std::string& format, int runs, ContractionPeer& peer) {
   const auto& [layout, m, n, k, alpha, beta] = product;
   const Array a = host_noise(product.trans_a() ? Shape{k, m} : Shape{m, k}, precision.data, "a"),
               b = host_noise(product.trans_b() ? Shape{n, k} : Shape{k, n}, precision.data, "b"),
               c = host_noise({m, n}, precision.data, "c");
   const Variable left("a", a, false), right("b", b, false), added("c", c, false);
+  const Variable scale("scale", Array::from(std::vector<float>{kScale}, {}), false);
+  const auto operand = [&](const Tensor& x) {
+    return format.empty() ? x : quantized_by(x, scale, format_named(format));
+  };
   Step step(
       backend,
       [&](const Inputs&) {
-        Tensor result = matmul(left, right, {.trans_a = product.trans_a(), .trans_b = product.trans_b()});
+        Tensor result =
+            matmul(operand(left), operand(right), {.trans_a = product.trans_a(), .trans_b = product.trans_b()});
         if (product.alpha != 1) result = result * product.alpha;
         if (product.beta != 0) result = result + product.beta * added.value();
         return Outputs{{"result", cast(result, precision.data)}};
       },
       precision.policy);
   const std::vector<std::int64_t> positions = sampled_positions(m * n, kSamples);
-  const std::vector<ExactSum> expected = expected_elements(product, a, b, c, positions);
+  const auto multiplied = [&](const Variable& x, const Array& as_given) {
+    return format.empty() ? as_given : evaluate(operand(x), backend).array();
+  };
+  const std::vector<ExactSum> expected =
+      expected_elements(product, multiplied(left, a), multiplied(right, b), c, positions);
   const Deviation deviation = deviation_at(step({}).at("result").array(), positions, expected, precision.rounding);
   check_rounding(deviation, fmt::format("gemm {} x {} x {} {}", m, n, k, layout), precision);
   const Timing time = time_for(backend, [&] { step({}); }, runs, {.least_ms = 0.3, .most = 50, .warm_seconds = 0.02});
   std::vector<ContractionPeer::Operand> operands{{a, product.trans_a()}, {b, product.trans_b()}};
   if (beta != 0) operands.push_back({c});
   nlohmann::json row{
-      {"precision", precision.name},
+      {"precision", format.empty() ? precision.name : precision.name + " " + format},
       {"layout", layout},
       {"m", m},
       {"n", n},
@@ -134,6 +155,7 @@ nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, con
       {"tflops", 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / time.median / 1e9},
       {"error", deviation.error()},
       {"share", deviation.share()}};
+  if (!format.empty()) return row;
   set_peer(row, peer.time({{"op", "matmul"}, {"alpha", alpha}, {"beta", beta}}, precision, operands, positions,
                           expected, runs));
   return row;
@@ -150,9 +172,13 @@ void run(const Gemm& command) {
     report.set("ceiling_tflops_" + precision.name, ceiling);
     report.print_header(kColumns);
     for (const Product& product : wanted_products(command, is_cpu(*backend))) {
-      nlohmann::json row = time_gemm(*backend, precision, product, command.runs, peer);
-      set_roofline(row, bytes_of(product, precision), ceiling, copy_rate);
-      report.add_row(row);
+      const auto add = [&](const PrecisionTraits& traits, const std::string& format) {
+        nlohmann::json row = time_gemm(*backend, traits, product, format, command.runs, peer);
+        set_roofline(row, bytes_of(product, traits), ceiling, copy_rate);
+        report.add_row(row);
+      };
+      add(precision, "");
+      for (const std::string& format : command.operands) add(of_stored(precision), format);
     }
   }
   report.complete();
@@ -169,6 +195,8 @@ Subcommand add_gemm(CLI::App& app) {
       ->delimiter(',')
       ->expected(3)
       ->check(CLI::Range(1, kMost));
+  add_names(*gemm, "--operands", command->operands, {"e4m3", "e5m2"},
+            "also with operands that the step rounds to these formats");
   add_runs(*gemm, command->runs);
   add_peer(*gemm, command->peer);
   add_files(*gemm, command->files);

@@ -5,7 +5,7 @@ import math
 
 from . import _core
 from ._core import Array
-from ._types import DEFAULTS, as_dtype
+from ._types import DEFAULTS, FLOAT8, as_dtype
 
 
 def _device(device):
@@ -51,7 +51,7 @@ def _numbers(obj, dtype):
     """Nested lists as an array of numpy, and the type that they become."""
     import numpy
 
-    found = numpy.asarray(obj, dtype=None if dtype is None or dtype == _core.bfloat16 else dtype.name)
+    found = numpy.asarray(obj, dtype=None if dtype is None or dtype.name in ("bfloat16", *FLOAT8) else dtype.name)
     if found.dtype.kind not in "biuf":
         raise TypeError(f"asarray: a {type(obj).__name__} of {found.dtype} is no array of real numbers")
     if dtype is None and not _has_buffer(obj):

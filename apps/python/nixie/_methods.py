@@ -5,11 +5,12 @@ import sys
 from . import _core, _indexing, _manipulation, _reductions
 from ._core import Array
 from ._elementwise import clip
-from ._types import as_dtype, astype
+from ._types import FLOAT8, as_dtype, astype
 
 
 def numpy(self):
-    """The elements as an array of numpy: read-only, and without a copy where they are in the host's memory.
+    """The elements as an array of numpy: read-only, and without a copy where they are in the host's memory. 8-bit floats
+    have the types of ml_dtypes where that is installed, else they are bytes.
 
     >>> nixie.array([1, 2]).numpy()
     array([1, 2], dtype=int32)
@@ -18,7 +19,14 @@ def numpy(self):
 
     if self.dtype == _core.bfloat16:
         raise TypeError("numpy has no bfloat16; use astype(nixie.float32).numpy()")
-    return numpy.asarray(memoryview(self.compute()))
+    elements = numpy.asarray(memoryview(self.compute()))
+    if self.dtype.name not in FLOAT8:
+        return elements
+    try:
+        import ml_dtypes
+    except ImportError:
+        return elements
+    return elements.view(getattr(ml_dtypes, self.dtype.name))
 
 
 def get(self):
@@ -40,8 +48,8 @@ def __array__(self, dtype=None, copy=None):
 
 
 def _with_numpy(self):
-    """The elements as numpy holds them: bfloat16 as float32."""
-    return numpy(astype(self, _core.float32) if self.dtype == _core.bfloat16 else self)
+    """The elements as numpy holds them: bfloat16 and 8-bit floats as float32."""
+    return numpy(astype(self, _core.float32) if self.dtype.name in ("bfloat16", *FLOAT8) else self)
 
 
 def __repr__(self):

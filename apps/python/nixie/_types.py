@@ -6,16 +6,17 @@ from typing import NamedTuple
 from . import _core
 from ._core import Array, dtype
 
-NAMES = ("bool", "int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")  # as ml_dtypes names them; arithmetic on them gives float32
+NAMES = ("bool", "int8", "int32", "int64", "uint8", *FLOAT8, "float16", "bfloat16", "float32", "float64")
 DTYPES = {name: getattr(_core, name) for name in NAMES}
 KINDS = {
     "bool": ("bool",),
     "signed integer": ("int8", "int32", "int64"),
     "unsigned integer": ("uint8",),
     "integral": ("int8", "int32", "int64", "uint8"),
-    "real floating": ("float16", "bfloat16", "float32", "float64"),
+    "real floating": (*FLOAT8, "float16", "bfloat16", "float32", "float64"),
     "complex floating": (),
-    "numeric": ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64"),
+    "numeric": ("int8", "int32", "int64", "uint8", *FLOAT8, "float16", "bfloat16", "float32", "float64"),
 }
 DEFAULTS = {bool: _core.bool, int: _core.int32, float: _core.float32}
 
@@ -48,6 +49,7 @@ class iinfo_object(NamedTuple):
 
 # Bits of the fraction, and the exponents of the largest and the smallest normal number.
 _FLOATS = {"float16": (10, 15, -14), "bfloat16": (7, 127, -126), "float32": (23, 127, -126), "float64": (52, 1023, -1022)}
+_FLOATS |= {"float8_e4m3fn": (3, 8, -6), "float8_e5m2": (2, 15, -14)}
 
 
 def _type_of(type):
@@ -64,7 +66,8 @@ def finfo(type, /):
     if of.name not in _FLOATS:
         raise TypeError(f"finfo: {of} is no floating type; use iinfo")
     fraction, most, least = _FLOATS[of.name]
-    largest = math.ldexp(2 - math.ldexp(1, -fraction), most)
+    reserved = 2 if of.name == "float8_e4m3fn" else 1  # the code above its largest number is NaN
+    largest = math.ldexp(2 - math.ldexp(reserved, -fraction), most)
     return finfo_object(8 * of.itemsize, math.ldexp(1, -fraction), largest, -largest, math.ldexp(1, least), of)
 
 
@@ -107,7 +110,7 @@ def result_type(*arrays_and_dtypes):
     if not strong:
         raise ValueError("result_type: expected at least one array or type")
     result = strong[0]
-    for each in strong[1:]:
+    for each in strong:
         result = _core.promote(result, each)
     for each in arrays_and_dtypes:
         if isinstance(each, float) and not isdtype(result, "real floating"):
@@ -123,7 +126,8 @@ def can_cast(from_, to, /):
     >>> nixie.can_cast(nixie.float64, nixie.float32)
     False
     """
-    return _core.promote(_type_of(from_), as_dtype(to)) == as_dtype(to)
+    given, wanted = _type_of(from_), as_dtype(to)
+    return given == wanted or _core.promote(given, wanted) == wanted
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
@@ -153,7 +157,7 @@ class Info:
         return {"real floating": _core.float32, "complex floating": None, "integral": _core.int32, "indexing": _core.int32}
 
     def dtypes(self, *, device=None, kind=None):
-        standard = {name: DTYPES[name] for name in NAMES if name not in ("float16", "bfloat16")}
+        standard = {name: DTYPES[name] for name in NAMES if name not in ("float16", "bfloat16", *FLOAT8)}
         return standard if kind is None else {name: each for name, each in standard.items() if isdtype(each, kind)}
 
 

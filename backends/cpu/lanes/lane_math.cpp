@@ -290,6 +290,10 @@ LaneFunction float_math(Primitive primitive) {
       return unary<T>([](T x) { return static_cast<T>(Half(x)); });
     case Primitive::round_bf16:
       return unary<T>([](T x) { return static_cast<T>(Bfloat16(x)); });
+    case Primitive::round_f8e4m3:
+      return unary<T>([](T x) { return static_cast<T>(F8e4m3(x)); });
+    case Primitive::round_f8e5m2:
+      return unary<T>([](T x) { return static_cast<T>(F8e5m2(x)); });
     case Primitive::pow:
       return pow_lanes;
     default:
@@ -304,6 +308,10 @@ LaneFunction double_math(Primitive primitive) {
       return unary<T>([](T x) { return static_cast<T>(static_cast<float>(Half(round_to_odd(x)))); });
     case Primitive::round_bf16:
       return unary<T>([](T x) { return static_cast<T>(static_cast<float>(Bfloat16(round_to_odd(x)))); });
+    case Primitive::round_f8e4m3:
+      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(F8e4m3(round_to_odd(x)))); });
+    case Primitive::round_f8e5m2:
+      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(F8e5m2(round_to_odd(x)))); });
     case Primitive::tan:
       return unary<T>([](T x) { return std::tan(x); });
     case Primitive::sin:

@@ -22,8 +22,8 @@ To convert_lane(From x) {
     Bfloat16 result;
     result.bits = static_cast<std::uint16_t>((f & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
     return result;
-  } else if constexpr (std::is_same_v<To, Half>) {
-    return Half(round_to_odd(x));
+  } else if constexpr (kIsNarrow<To>) {
+    return To(round_to_odd(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{};
   } else if constexpr (std::is_floating_point_v<To> || std::is_same_v<To, From> || std::is_same_v<From, bool> ||
@@ -48,7 +48,7 @@ template <class From, class To>
 void convert_run(const From* __restrict from, To* __restrict to, std::int64_t count) {
   if constexpr (std::is_same_v<From, To>) {
     std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(To));
-  } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, Bfloat16>) {
+  } else if constexpr (kIsNarrow<From>) {
     for (std::int64_t i = 0; i < count; ++i) to[i] = convert_lane<To>(static_cast<float>(from[i]));
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i] = convert_lane<To>(from[i]);

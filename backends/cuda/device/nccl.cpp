@@ -55,9 +55,12 @@ int nccl_type(Dtype dtype) {
     case Dtype::f64:
       return 8;
     case Dtype::bf16:
+      return 9;
+    case Dtype::f8e4m3:
+    case Dtype::f8e5m2:
       break;
   }
-  return 9;
+  fail(Fault::usage, "NCCL exchanges no ", dtype);
 }
 
 const Nccl& nccl() {

@@ -90,7 +90,7 @@ std::variant<BlasProblem, Refusal> as_blas(const Plan& plan, const Kernel& kerne
   const Operand &left = kernel.head->operands[0], &right = kernel.head->operands[1];
   const Access& store = kernel.stores[at(kernel.stages[0].stores[0].access)];
   const Dtype dtype = dtype_of(plan, left.slot), result = dtype_of(plan, store.slot);
-  if (!is_floating(dtype) || dtype_of(plan, right.slot) != dtype || !is_full(store))
+  if (!is_floating(dtype) || is_f8(dtype) || dtype_of(plan, right.slot) != dtype || !is_full(store))
     return Refusal{"operands of these types"};
   if (result != dtype && !(result == Dtype::f32 && compute_dtype(dtype) == Dtype::f32))
     return Refusal{"a result of this type"};

@@ -32,7 +32,7 @@ struct Refusal {
 
 /// The layout in which a program reads an operand of the head; lowering copies operands with another layout. `pieces`:
 /// channels contiguous, all other strides multiples of 16 bytes, which may overlap.
-enum class OperandLayout : std::uint8_t { as_it_is, channels_last, pieces };
+enum class OperandLayout : std::uint8_t { as_it_is, channels_last, pieces, terms_inside };
 
 /// An operand computed elementwise while it is loaded: an element is the last register of `body`. Load 0
 /// reads the view, load i reads more[i - 1], which maps the operand's shape to a slot. Without a body it is the view

@@ -12,6 +12,8 @@ namespace {
 std::string raw_literal(double value, Dtype dtype) {
   if (dtype == Dtype::f16) return fmt::format("f16{{{:#x}}}", convert<Half>(value).bits);
   if (dtype == Dtype::bf16) return fmt::format("bf16{{{:#x}}}", convert<Bfloat16>(value).bits);
+  if (dtype == Dtype::f8e4m3) return fmt::format("f8e4m3{{{:#x}}}", convert<F8e4m3>(value).bits);
+  if (dtype == Dtype::f8e5m2) return fmt::format("f8e5m2{{{:#x}}}", convert<F8e5m2>(value).bits);
   const double stored =
       visit_dtype(dtype, [&](auto element) { return convert<double>(convert<decltype(element)>(value)); });
   return fmt::format("static_cast<{}>({})", type_name(dtype), literal(stored, compute_dtype(dtype)));

@@ -153,7 +153,7 @@ std::vector<Tiling> tilings_of(const Product& p, bool tensor_cores, Dtype comput
 
 std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product& p) {
   return tilings_of(p, runs_on_tensor_cores(plan, head), compute_dtype(head.dtype),
-                    size_of(dtype_of(plan, head.operands[0])));
+                    multiplies_f8(plan, head) ? size_of(Dtype::f16) : size_of(dtype_of(plan, head.operands[0])));
 }
 
 }  // namespace
@@ -203,7 +203,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::s
   const bool tensor_cores = runs_on_tensor_cores(plan, head);
   const std::vector<Tiling> tilings = tilings_of(plan, head, p);
   const Tiling& t = tile_named(tilings, tile);
-  const int widest = tensor_cores && size_of(a) == 2 ? 8 : 4;
+  const int widest = tensor_cores && size_of(a) <= 2 ? 8 : 4;
   add_operands(body, plan, head);
   const int channel = body.space().kept,
             lanes = tensor_cores && p.lanes_are_columns

@@ -166,7 +166,13 @@ Product product_of(const Plan& plan, const Kernel& kernel) {
 
 bool runs_on_tensor_cores(const Plan& plan, const Head& head) {
   const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
+  if (multiplies_f8(plan, head)) return std::get<Matmul>(head.op).math != Math::ieee;
   return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
+}
+
+bool multiplies_f8(const Plan& plan, const Head& head) {
+  return std::holds_alternative<Matmul>(head.op) && is_f8(dtype_of(plan, head.operands[0])) &&
+         is_f8(dtype_of(plan, head.operands[1]));
 }
 
 }  // namespace nixie::cuda

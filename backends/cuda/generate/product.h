@@ -22,7 +22,9 @@ struct Product {
 
 Product product_of(const Plan& plan, const Kernel& kernel);
 
-/// Whether tensor cores multiply a head's operands.
+/// Whether a head multiplies two matrices of 8-bit floats.
+bool multiplies_f8(const Plan& plan, const Head& head);
+/// Whether tensor cores multiply a head's operands. Those of 8-bit floats do not under `ieee`.
 bool runs_on_tensor_cores(const Plan& plan, const Head& head);
 
 }  // namespace nixie::cuda

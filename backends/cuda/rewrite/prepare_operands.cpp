@@ -82,7 +82,9 @@ class Preparation {
     Kernel& kernel = group.members[0];
     const std::vector<OperandLayout>& layouts = group.by->choices.front().layouts;
     for (std::size_t i = 0; i < layouts.size(); ++i)
-      if (layouts[i] != OperandLayout::as_it_is)
+      if (layouts[i] == OperandLayout::terms_inside)
+        copy_terms_inside(kernel.head->operands[i], i == 0 ? 1 : 0);
+      else if (layouts[i] != OperandLayout::as_it_is)
         copy_operand(kernel.head->operands[i], conv.dtype, layouts[i] == OperandLayout::pieces);
     runs(group, kernel);
   }
@@ -104,6 +106,22 @@ class Preparation {
       }
     const Operand original = operand;
     add(pack(plan_, operand, operand.shape.channels_last(), dtype, "operand, channels last"));
+    copies_.push_back({original, dtype, operand});
+  }
+
+  // A matrix whose terms, along this axis, are neighbours.
+  void copy_terms_inside(Operand& operand, int axis) {
+    Strides strides(2, operand.shape[axis]);
+    strides[at(axis)] = 1;
+    if (operand.strides == strides) return;
+    const Dtype dtype = dtype_of(plan_, operand);
+    for (const Copy& copy : copies_)
+      if (copy.original == operand && copy.dtype == dtype && copy.made.strides == strides) {
+        operand = copy.made;
+        return;
+      }
+    const Operand original = operand;
+    add(pack(plan_, operand, strides, dtype, "operand, terms inside"));
     copies_.push_back({original, dtype, operand});
   }
 

@@ -189,6 +189,8 @@ class Formulas {
       case Primitive::bit_not:
       case Primitive::shift_left:
       case Primitive::shift_right:
+      case Primitive::round_f8e4m3:
+      case Primitive::round_f8e5m2:
         break;
     }
     fail(Fault::usage, "onnx: ", info_.name, " needs ", to_string(i.primitive), ", which opset 17 has not");

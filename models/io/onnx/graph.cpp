@@ -15,6 +15,9 @@ OnnxType onnx_type(Dtype dtype) {
       return OnnxType::f16;
     case Dtype::bf16:
       return OnnxType::bf16;
+    case Dtype::f8e4m3:
+    case Dtype::f8e5m2:
+      fail(Fault::usage, "onnx: ", dtype, " needs opset 19, the export writes opset 17; cast to f16 before");
     case Dtype::i64:
       return OnnxType::i64;
     case Dtype::i32:

@@ -50,6 +50,7 @@ CudaPrograms convolutions() {
 CudaPrograms products_pooling_and_gather() {
   CudaPrograms programs;
   for (Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::i32}) add_programs(programs, cuda_plans::all_products(dtype));
+  for (const Math math : {Math::fp32, Math::ieee}) add_programs(programs, cuda_plans::products_of_stored(math));
   for (Dtype dtype : {Dtype::f32, Dtype::f16}) add_programs(programs, cuda_plans::all_lookups(dtype));
   return programs;
 }

@@ -66,6 +66,22 @@ TEST(CudaFormats, ScalesHaveTheBitsOfTheCpu) {
       }
 }
 
+// The stored types of 8 bits: to them by stores and casts, and from them.
+TEST(CudaFormats, StoredTypesHaveTheBitsOfTheCpu) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  const auto cpu = make_cpu_backend();
+  const Tensor x = floats_of(0, 0x1001, 1 << 20);
+  for (const Dtype dtype : {Dtype::f8e4m3, Dtype::f8e5m2})
+    for (const Tensor& from : {x, cast(x, Dtype::f64) * (1 + 0x1p-40), cast(x, Dtype::f16)}) {
+      const Array expected = evaluate(cast(from, dtype), *cpu).array(),
+                  found = evaluate(cast(from, dtype), *cuda).array();
+      EXPECT_TRUE(std::equal(expected.bytes(), expected.bytes() + expected.size(), found.bytes())) << to_string(dtype);
+      EXPECT_EQ(differences(cast(cast(from, dtype), Dtype::f32) * 1.0, *cpu, *cuda), 0) << to_string(dtype);
+      EXPECT_EQ(differences(cast(Tensor(expected), Dtype::f32), *cpu, *cuda), 0) << to_string(dtype);
+    }
+}
+
 // All f32 numbers through the formats that products are stored in.
 TEST(CudaFormats, LongEveryFloat) {
   const auto cuda = cuda_or_null();

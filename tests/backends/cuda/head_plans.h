@@ -103,6 +103,18 @@ inline std::vector<Draft> all_products(Dtype dtype) {
   return all;
 }
 
+/// Those of 8-bit floats, on tensor cores or by multiply-adds.
+inline std::vector<Draft> products_of_stored(Math math) {
+  std::vector<Draft> all = all_products(Dtype::f32);
+  for (Draft& draft : all) {
+    Head& head = *draft.plan.kernels[0].head;
+    std::get<Matmul>(head.op).math = math;
+    draft.plan.slots[static_cast<std::size_t>(head.operands[0].slot)].dtype = Dtype::f8e4m3;
+    draft.plan.slots[static_cast<std::size_t>(head.operands[1].slot)].dtype = Dtype::f8e5m2;
+  }
+  return all;
+}
+
 /// Their products of f32 may round operands to tf32.
 inline std::vector<Draft> in_tf32(std::vector<Draft> drafts) {
   for (Draft& draft : drafts)

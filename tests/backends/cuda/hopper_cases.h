@@ -203,6 +203,20 @@ inline std::vector<Case> cases() {
   add_product("matrix_product_columns", 1, 776, 1000, 136, Dtype::f16, false);
   add_product("matrix_product_small_falls_back", 0, 512, 256, 64, Dtype::f16, true);
 
+  const auto add_stored = [&](const std::string& name, int kernels, std::int64_t m, std::int64_t n, std::int64_t k,
+                              Dtype of_a, Dtype of_b, bool rows_of_b = false, Math math = Math::fp32) {
+    all.push_back({name, kernels, [=] { return stored_product(name, m, n, k, of_a, of_b, rows_of_b, math); }});
+  };
+  constexpr Dtype e4m3 = Dtype::f8e4m3, e5m2 = Dtype::f8e5m2;
+  add_stored("stored_product", 1, 1000, 776, 208, e4m3, e4m3);
+  add_stored("stored_product_e5m2", 1, 4096, 256, 144, e5m2, e4m3);
+  add_stored("stored_product_long", 1, 896, 904, 4096, e4m3, e5m2);
+  add_stored("stored_product_copied", 1, 776, 1000, 272, e4m3, e4m3, true);
+  add_stored("stored_product_turned", 1, 784, 1040, 288, e5m2, e4m3, true);
+  add_stored("stored_product_odd_falls_back", 0, 776, 1000, 200, e4m3, e5m2);
+  add_stored("stored_product_small_falls_back", 0, 80, 72, 112, e5m2, e4m3, true);
+  add_stored("stored_product_ieee", 0, 136, 72, 240, e4m3, e4m3, false, Math::ieee);
+
   add("first_stride_4", 1, first_layer, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, First::forward);
   add("first_stride_4_k96", 2, first_layer, {3, 3, 51, 47, 96, 11, 9, {4, 4}, {0, 0}, {1, 1}, bf16}, First::trained);
   add("first_stride_4_overfeat", 2, first_layer, {2, 3, 231, 231, 96, 11, 11, {4, 4}, {0, 0}}, First::trained);
@@ -276,6 +290,8 @@ inline std::vector<Case> cases() {
                                          {"input_grad_phases_ieee", -4},
                                          {"input_grad_phases_7x7_ieee", -3},  // merged
                                          {"input_grad_c96_ieee", -2},         // folded
+                                         {"stored_product_copied", -1},
+                                         {"stored_product_turned", -1},
                                          {"matrix_update_falls_back", -1},
                                          {"matrix_product_small_falls_back", -1},
                                          {"first_stride_4", 1},

@@ -41,6 +41,10 @@ double tolerance(Dtype dtype) {
       return 0x1p-9;
     case Dtype::bf16:
       return 0x1p-7;
+    case Dtype::f8e4m3:
+      return 0x1p-3;
+    case Dtype::f8e5m2:
+      return 0x1p-2;
     default:
       return 0;
   }
@@ -84,6 +88,12 @@ TEST_P(CudaParityOf, Convolutions) { compare(cuda_plans::all_convolutions(GetPar
 TEST_P(CudaParityOf, Products) { compare(cuda_plans::all_products(GetParam())); }
 TEST_P(CudaParityOf, PoolingAndGather) { compare(cuda_plans::all_lookups(GetParam())); }
 TEST_P(CudaParityOf, Rows) { compare(cuda_plans::all_row_heads(GetParam())); }
+
+// Sums of products that f32 holds exactly.
+TEST(CudaParity, ProductsOf8BitFloats) {
+  compare(cuda_plans::products_of_stored(Math::fp32), 0x1p-12);
+  compare(cuda_plans::products_of_stored(Math::ieee));
+}
 
 // f32 whose operands may be rounded to 10 bits of mantissa: sums of tens to thousands of such products.
 TEST(CudaParity, ProductsInTf32) {

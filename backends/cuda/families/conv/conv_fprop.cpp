@@ -86,6 +86,14 @@ double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   return static_cast<double>(forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip));
 }
 
+// The operands' types as wgmma names them.
+std::string types_of_pairs(const ConvProblem& conv) {
+  if (!conv.pairs_of) return "";
+  const auto name = [](Dtype dtype) { return dtype == Dtype::f8e4m3 ? "e4m3" : "e5m2"; };
+  return fmt::format("#define NIXIE_F8_A \"{}\"\n#define NIXIE_F8_B \"{}\"\n", name((*conv.pairs_of)[0]),
+                     name((*conv.pairs_of)[1]));
+}
+
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
   const ConvProblem& conv = problem_of(choice);
   const ForwardLayer layer = forward_layer(conv);
@@ -101,7 +109,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     code.scratch_bytes = counters + 4 * tiles * tile.splits * tile.rows() * tile.n;
   }
   NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true});
-  code.source = window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
+  code.source = types_of_pairs(conv) + window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
                          {"CONV_GROUPS", layer.groups},
@@ -110,6 +118,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_PIXELS", layer.pixels},
                          {"CONV_IN_TURN", tile.in_turn},
                          {"CONV_RESIDENT", tile.resident},
+                         {"CONV_PROMOTES", conv.pairs_of.has_value()},
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
@@ -122,7 +131,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const std::vector<std::uint32_t> w_box =
       layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
   for (int plane = 0; plane < planes_of(conv.products()); ++plane) {
-    const Operand &x = plane_of(choice, 0, plane), &w = plane_of(choice, 1, plane);
+    Operand x = plane_of(choice, 0, plane), w = plane_of(choice, 1, plane);
+    if (conv.pairs_of) x.offset /= 2, w.offset /= 2;
     code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
     code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
   }
@@ -154,7 +164,8 @@ class ConvFprop final : public Family {
     return generate_tile(plan, choice, tile_named(tiles_of(plan, choice, chip), tile), chip);
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
-    if (problem_of(choice).products() != 1 || problem_of(choice).groups > 1 || !stores_pieces(choice.kernel)) return {};
+    const ConvProblem& conv = problem_of(choice);
+    if (conv.products() != 1 || conv.groups > 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
     if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
     return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;
@@ -174,8 +185,10 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
+  if (further && conv.pairs_of) return Refusal{"8-bit floats"};
   if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};
   Choice choice{.kernel = kernel, .sizes = conv};
+  if (conv.pairs_of) choice.layouts = {OperandLayout::terms_inside, OperandLayout::terms_inside};
   if (std::holds_alternative<Matmul>(kernel.head->op)) return choice;
   const Operand& images = kernel.head->operands[0];
   if (further && is_in_pieces(images) && !is_channels_last(images.shape, images.strides, images.offset))

@@ -7,6 +7,7 @@
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/generate/product.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -26,6 +27,10 @@ ConvMatch by_rows(const ConvProblem& conv) {
   packed.width = conv.q, packed.s = 1, packed.stride[1] = 1, packed.pad[1] = 0;
   if (conv.role == ConvRole::filter_grad) packed.row_channels = conv.channels, packed.row_s = conv.s;
   return packed;
+}
+
+std::array<Dtype, 2> product_types(const Plan& plan, const Head& head) {
+  return {dtype_of(plan, head.operands[0]), dtype_of(plan, head.operands[1])};
 }
 
 // Whether f32 matrices are multiplied faster by the library. Each operand has two readers in a training step, which
@@ -92,7 +97,11 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   product.stride = product.dilation = {1, 1};
   std::int64_t images = rows, channels = terms, filters = columns;
   const bool rows_of_a = a.strides == Strides{terms, 1}, rows_of_b = b.strides == Strides{columns, 1};
-  if (rows_of_a && rows_of_b) {
+  const bool of_pairs = multiplies_f8(plan, *kernel.head);
+  if (of_pairs) {  // copied to these strides where they have others
+    if (terms % 2 != 0) return Refusal{"an odd number of 8-bit terms"};
+    channels = terms / 2;
+  } else if (rows_of_a && rows_of_b) {
     product.role = ConvRole::input_grad;
     std::swap(channels, filters);
   } else if (a.strides == Strides{1, rows} && rows_of_b) {
@@ -101,14 +110,18 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   } else if (!rows_of_a || b.strides != Strides{1, terms}) {
     return Refusal{"matrix product of other strides"};
   }
-  if (all_f32(plan, *kernel.head)) {
+  if (of_pairs) {
+    if (std::get<Matmul>(kernel.head->op).math == Math::ieee) return Refusal{"8-bit floats by multiply-adds (ieee)"};
+    product.dtype = Dtype::f16, product.pairs_of = {product_types(plan, *kernel.head)};
+  } else if (all_f32(plan, *kernel.head)) {
     const auto split = in_planes(product, std::get<Matmul>(kernel.head->op).math);
     if (!split) return Refusal{"f32 by multiply-adds (ieee)"};
     product = *split;
   } else if (!product.is_16_bit() || dtype_of(plan, b) != product.dtype) {
     return Refusal{"matrix product of other types"};
   }
-  if (a.offset % 8 != 0 || b.offset % 8 != 0 ||
+  const std::int64_t alignment = of_pairs ? 16 : 8;
+  if (a.offset % alignment != 0 || b.offset % alignment != 0 ||
       std::max({rows * columns, rows * terms, terms * columns}) > std::numeric_limits<std::int32_t>::max())
     return Refusal{"matrix product of other sizes"};
   product.images = static_cast<int>(images), product.channels = static_cast<int>(channels);
@@ -176,6 +189,9 @@ bool all_f32(const Plan& plan, const Head& head) {
 }
 
 std::string operation_text(const ConvProblem& conv, bool pooled) {
+  if (conv.pairs_of)
+    return fmt::format("{} by {} product of {}x{} by {}", (*conv.pairs_of)[0], (*conv.pairs_of)[1], conv.images,
+                       2 * conv.channels, conv.filters);
   static constexpr const char* kRoles[] = {"convolution", "input gradient", "filter gradient"};
   std::string text = fmt::format("{} {} of {}x{}x{}x{} by {}x{}x{}", conv.dtype, kRoles[static_cast<int>(conv.role)],
                                  conv.images, conv.channels, conv.height, conv.width, conv.filters, conv.r, conv.s);

@@ -27,6 +27,13 @@ bool fits(const Tile& tile, int products) {
   return products == 1 || (tile.consumers < 3 && tile.mma_m * tile.n <= 128);
 }
 
+// Those of 8-bit floats keep the sums of a stage, of 64 rows, beside those of the tile.
+bool fits(const Tile& tile, const ConvProblem& conv) {
+  constexpr int kMostSums = 192;
+  if (conv.pairs_of) return tile.consumers < 3 && !tile.in_turn && (tile.mma_m + 1) * tile.n / 2 <= kMostSums;
+  return fits(tile, conv.products());
+}
+
 std::int64_t stage_bytes(const Tile& tile, std::int64_t rows_b, int terms, int products) {
   return planes_of(products) * (tile.rows() + rows_b) * terms * 2;
 }
@@ -305,7 +312,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
   const ForwardLayer layer = forward_layer(conv);
   std::vector<Tile> tiles;
   for (Tile tile : kForwardTiles) {
-    if (!fits(tile, conv.products()) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
+    if (!fits(tile, conv) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
     if (tile.in_turn && conv.products() > 1) continue;
     const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
     tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);

@@ -101,6 +101,10 @@ __device__ inline float approximate_div(float a, float b) {
 // Rounds to the nearest number of a storage type.
 __device__ inline float round_f16(float a) { return widen(convert<f16>(a)); }
 __device__ inline float round_bf16(float a) { return widen(convert<bf16>(a)); }
+__device__ inline float round_f8e4m3(float a) { return widen(convert<f8e4m3>(a)); }
+__device__ inline float round_f8e5m2(float a) { return widen(convert<f8e5m2>(a)); }
+__device__ inline double round_f8e4m3(double a) { return widen(convert<f8e4m3>(a)); }
+__device__ inline double round_f8e5m2(double a) { return widen(convert<f8e5m2>(a)); }
 __device__ inline double round_f16(double a) { return widen(convert<f16>(a)); }
 __device__ inline double round_bf16(double a) { return widen(convert<bf16>(a)); }
 

@@ -199,15 +199,22 @@ NIXIE_DEVICE void pin(float (&d)[kCount]) {
 }
 
 // d[64 x N] (+)= a[64 x 16] * b[16 x N], fp32 sums over 16-bit operands; N is twice the length of d. kTransA / kTransB:
-// the operand is stored with its M / N axis contiguous. add = false overwrites d.
-#define NIXIE_WGMMA(N, REGS, A, B, ADD, TA, TB)                                                                      \
-  template <int kTransA, int kTransB>                                                                                \
-  NIXIE_DEVICE void wgmma(float(&d)[REGS], u64 a, u64 b, bool add) {                                                 \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #N                    \
-                 "k16.f32." NIXIE_HALF "." NIXIE_HALF " {" NIXIE_REGS_##REGS "}, " A ", " B ", p, 1, 1, " TA ", " TB \
-                                                                             ";}"                                    \
-                 : NIXIE_SUMS_##REGS                                                                                 \
-                 : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransA), "n"(kTransB));                          \
+// the operand is stored with its M / N axis contiguous. add = false overwrites d. With NIXIE_F8_A and NIXIE_F8_B, the
+// types of 8-bit operands ("e4m3"), a is 64 x 32, b 32 x N: as many bytes, which have their 32 terms contiguous.
+#ifdef NIXIE_F8_A
+#define NIXIE_TERMS "k32.f32." NIXIE_F8_A "." NIXIE_F8_B
+#define NIXIE_ORDERS(TA, TB) ""
+#else
+#define NIXIE_TERMS "k16.f32." NIXIE_HALF "." NIXIE_HALF
+#define NIXIE_ORDERS(TA, TB) ", " TA ", " TB
+#endif
+#define NIXIE_WGMMA(N, REGS, A, B, ADD, TA, TB)                                                               \
+  template <int kTransA, int kTransB>                                                                         \
+  NIXIE_DEVICE void wgmma(float(&d)[REGS], u64 a, u64 b, bool add) {                                          \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #N NIXIE_TERMS \
+                 " {" NIXIE_REGS_##REGS "}, " A ", " B ", p, 1, 1" NIXIE_ORDERS(TA, TB) ";}"                  \
+                 : NIXIE_SUMS_##REGS                                                                          \
+                 : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransA), "n"(kTransB));                   \
   }
 #define NIXIE_REGS_4 "%0,%1,%2,%3"
 #define NIXIE_SUMS_4 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])

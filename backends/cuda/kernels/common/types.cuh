@@ -10,12 +10,18 @@ using i8 = signed char;
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
-// Half-precision types are storage only; nothing computes in them.
+// Types of 16 and 8 bits are storage only; nothing computes in them.
 struct f16 {
   unsigned short bits;
 };
 struct bf16 {
   unsigned short bits;
+};
+struct f8e4m3 {
+  unsigned char bits;
+};
+struct f8e5m2 {
+  unsigned char bits;
 };
 
 template <class A, class B>
@@ -35,6 +41,21 @@ __device__ inline float widen(bf16 x) {
   asm("mov.b32 %0, {%1, %2};" : "=f"(y) : "h"(static_cast<unsigned short>(0)), "h"(x.bits));
   return y;
 }
+// All numbers of 8-bit floats are numbers of f16. An f8e5m2 is its upper half.
+__device__ inline f16 as_f16(f8e5m2 x) { return {static_cast<unsigned short>(x.bits << 8)}; }
+__device__ inline f16 as_f16(f8e4m3 x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned int pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(x.bits)));
+  return {static_cast<unsigned short>(pair)};
+#else  // an f16 has one more bit of exponent, with a bias that is larger by 8
+  f16 y{static_cast<unsigned short>((x.bits & 0x80) << 8 | (x.bits & 0x7f) << 7)};
+  asm("mul.f16 %0, %0, %1;" : "+h"(y.bits) : "h"(static_cast<unsigned short>(0x5c00)));
+  return (x.bits & 0x7f) == 0x7f ? f16{0x7fff} : y;
+#endif
+}
+__device__ inline float widen(f8e5m2 x) { return widen(as_f16(x)); }
+__device__ inline float widen(f8e4m3 x) { return widen(as_f16(x)); }
 template <class T>
 __device__ inline T widen(T x) {
   return x;
@@ -56,13 +77,43 @@ __device__ inline float narrowed(From x) {
     return static_cast<float>(x);
 }
 
-// Converts any type to any other: halves to nearest even, integers toward zero and saturating; NaN becomes 0.
+template <class T>
+constexpr bool kNarrow = kSame<T, f16> || kSame<T, bf16> || kSame<T, f8e4m3> || kSame<T, f8e5m2>;
+
+// The 8-bit float of a number, as core's Float8: the nearest, saturating; NaN is 0x7f.
+template <class To>
+__device__ inline To to_f8(float x) {
+  constexpr bool is_e4m3 = kSame<To, f8e4m3>;
+#if __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  if constexpr (is_e4m3)
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.f), "f"(x));
+  else
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.f), "f"(x));
+  return {static_cast<unsigned char>(pair)};
+#else
+  constexpr u32 mantissa = is_e4m3 ? 3 : 2, bias = is_e4m3 ? 7 : 15, largest = is_e4m3 ? 0x7e : 0x7b,
+                shift = 23 - mantissa;
+  constexpr u32 anchor = (151 - bias - mantissa) << 23;  // rounds subnormal numbers when it is added
+  const u32 bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
+  const u32 normal =
+      ((magnitude + (1u << (shift - 1)) - 1 + (magnitude >> shift & 1)) >> shift) - ((127 - bias) << mantissa);
+  const u32 subnormal = __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(anchor)) - anchor;
+  const u32 any = magnitude < (128 - bias) << 23 ? subnormal : normal, finite = any < largest ? any : largest;
+  return {static_cast<unsigned char>(magnitude > 0x7f800000u ? 0x7fu : finite | (bits >> 24 & 0x80u))};
+#endif
+}
+
+// Converts any type to any other: floats to nearest even, 8-bit ones saturating, integers toward zero and saturating;
+// NaN becomes 0 in these.
 template <class To, class From>
 __device__ inline To convert(From from) {
   if constexpr (kSame<To, From>) {
     return from;
-  } else if constexpr (kSame<From, f16> || kSame<From, bf16>) {
+  } else if constexpr (kNarrow<From>) {
     return convert<To>(widen(from));
+  } else if constexpr (kSame<To, f8e4m3> || kSame<To, f8e5m2>) {
+    return to_f8<To>(narrowed(from));
   } else if constexpr (kSame<To, f16>) {
     f16 y;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(narrowed(from)));

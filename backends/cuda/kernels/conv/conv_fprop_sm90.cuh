@@ -26,6 +26,10 @@
 //          the rounding error: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so
 //          the first term starts from zero in every stage and is added in f32 with rounding; the other two are small
 //          enough to accumulate over all stages.
+// 8 bits   with CONV_PROMOTES = 1 (and NIXIE_F8_A, NIXIE_F8_B: the types) x and w hold pairs of 8-bit floats where this
+//          text says 16-bit numbers, so a stage has 128 terms. Sums of 8-bit products have some 14 bits in the tensor
+//          cores: those of a stage start from zero and are added in f32 with rounding, of 64 rows at a time. While one
+//          warpgroup adds, another's products run.
 //
 // What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
@@ -51,6 +55,7 @@
 //                                   [MMA_M * TILE_N / 2][128]; RESIDENT is 0, PRODUCTS 1
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
+//   CONV_PROMOTES                   0 or 1; 1: two consumers or one, that share tiles; TRANSPOSED_W is 0, PRODUCTS 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   CONV_PARTS                      if defined: the number of parts of per-channel reductions that blocks store
 //                                   (channel_parts.cuh). run() then takes, at the end, Accumulators (&)[8] and the
@@ -102,6 +107,7 @@ struct Item {
 constexpr int kItems = kTiles * CONV_SPLITS;
 static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 static_assert(!CONV_IN_TURN || (kConsumers == 2 && CONV_SPLITS == 1 && CONV_PRODUCTS == 1));
+static_assert(!CONV_PROMOTES || (!CONV_IN_TURN && !CONV_TRANSPOSED_W && CONV_PRODUCTS == 1));
 
 // Consumers that take tiles in turn: the products of a tile may begin once those of the block's previous tile have.
 struct Turn {
@@ -194,9 +200,10 @@ NIXIE_DEVICE void pin_all(Sums& sum) {
   for (int m = 0; m < kMmaM; m++) pin(sum[m]);
 }
 
-// Adds all products of two planes of a stage to the sums of one warpgroup, whose kMmaM * 64 rows start at `a`. add =
+// Adds all products of two planes of a stage to the sums of rows * 64 rows of one warpgroup, which start at `a`. add =
 // false starts from zero.
-NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
+template <int rows>
+NIXIE_DEVICE void multiply_stage(float (&sum)[rows][kTileN / 2], u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < kSlicesPerStage; i++) {
 #pragma unroll
@@ -204,7 +211,7 @@ NIXIE_DEVICE void multiply_stage(Sums& sum, u32 a, u32 b, bool add) {
       u64 right = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
                                     : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
 #pragma unroll
-      for (int m = 0; m < kMmaM; m++)
+      for (int m = 0; m < rows; m++)
         wgmma<0, CONV_TRANSPOSED_W>(
             sum[m],
             operand<kSwizzle>(a + i * kTileM * kSliceBytes + m * 64 * kSliceBytes + k * 32, 16, 8 * kSliceBytes), right,
@@ -239,6 +246,31 @@ struct Multiplier {
     wgmma_wait<0>();
     if (leader) barrier_arrive(bars.empty_at(ring.previous()));
     pin_all(sum);
+  }
+
+  // The same with the sums of each stage added in f32.
+  NIXIE_DEVICE void promoted(Sums& sum, Ring<kStages>& ring, const Item& item) const {
+    const bool leader = threadIdx.x % 128 == 0;
+    float part[1][kTileN / 2];
+#pragma unroll
+    for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+    for (int block = item.begin; block < item.end; block++, ring.next()) {
+      const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
+                b = shared + (CONV_RESIDENT ? kRingBytes + block * kBytesB : ring.stage * kStageBytes + kBytesA);
+      barrier_wait(bars.full_at(ring.stage), ring.parity);
+#pragma unroll
+      for (int m = 0; m < kMmaM; m++) {
+        pin(part[0]);
+        wgmma_begin();
+        multiply_stage(part, a + m * 64 * kSliceBytes, b, false);
+        wgmma_commit();
+        wgmma_wait<0>();
+        pin(part[0]);
+        if (m == kMmaM - 1 && leader) barrier_arrive(bars.empty_at(ring.stage));
+#pragma unroll
+        for (int i = 0; i < kTileN / 2; i++) sum[m][i] += part[0][i];
+      }
+    }
   }
 
   // The same for two planes.
@@ -287,7 +319,9 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
 #ifdef CONV_PARTS
     epilogue.begin(pixel, Column(tile), parts);
 #endif
-    if (kPlanes == 2)
+    if (CONV_PROMOTES)
+      multiplier.promoted(sum, ring, item);
+    else if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
       multiplier(sum, ring, item, Turn{number, last});

@@ -1,5 +1,6 @@
-// The products of gemm.cuh on tensor cores, by mma.sync: A and B are both f16, both bf16, or both f32 rounded to tf32;
-// sums are float. From sm_80 on.
+// The products of gemm.cuh on tensor cores, by mma.sync: A and B are both f16, both bf16, both f32 rounded to tf32, or
+// 8-bit floats, which are f16 in shared memory (all of their numbers are numbers of f16); sums are float. From sm_80
+// on.
 //
 // A tile has kWarpsM x kWarpsN warps; each computes products of 16 x 8 x kStep, where kStep is 32 bytes along k. An
 // operand keeps its memory order in shared memory, [line][k] or [k][line]; in the second, ldmatrix transposes halves,
@@ -43,17 +44,38 @@ __device__ inline void multiply_add_16x8(float* sum, const u32 (&a)[4], u32 b0, 
 #undef NIXIE_MMA
 }
 
-// Rounds floats to the nearest tf32; leaves halves as they are.
+// The type that is multiplied.
+template <class T>
+struct Multiplied {
+  using Type = T;
+};
+template <>
+struct Multiplied<f8e4m3> {
+  using Type = f16;
+};
+template <>
+struct Multiplied<f8e5m2> {
+  using Type = f16;
+};
+
+// Rounds floats to the nearest tf32, makes f16 of 8-bit floats; leaves halves as they are.
 template <class T, int n>
-__device__ inline Vector<T, n> as_multiplied(Vector<T, n> values) {
-  if constexpr (kSame<T, float>)
+__device__ inline auto as_multiplied(Vector<T, n> values) {
+  if constexpr (!kSame<typename Multiplied<T>::Type, T>) {
+    Vector<f16, n> wide;
 #pragma unroll
-    for (int i = 0; i < n; ++i) {
-      u32 bits;
-      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(values.lane[i]));
-      values.lane[i] = __uint_as_float(bits);
-    }
-  return values;
+    for (int i = 0; i < n; ++i) wide.lane[i] = as_f16(values.lane[i]);
+    return wide;
+  } else {
+    if constexpr (kSame<T, float>)
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        u32 bits;
+        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(values.lane[i]));
+        values.lane[i] = __uint_as_float(bits);
+      }
+    return values;
+  }
 }
 
 // A tile of one operand, padded against bank conflicts: by 16 bytes between lines, whose matrix rows are read together,
@@ -90,8 +112,8 @@ struct SharedTile {
 template <class Problem>
 __device__ void gemm_mma(const Problem& problem) {
   using Index = typename Problem::Index;
-  using T = typename Problem::A;
-  static_assert(kSame<T, typename Problem::B>);
+  using T = typename Multiplied<typename Problem::A>::Type;
+  static_assert(kSame<T, typename Multiplied<typename Problem::B>::Type>);
   constexpr int tile_m = Problem::kTileM, tile_n = Problem::kTileN, tile_k = Problem::kTileK;
   constexpr int threads = Problem::kThreads, warps_n = Problem::kWarpsN, warps_m = threads / 32 / warps_n;
   constexpr int warp_m = tile_m / warps_m, warp_n = tile_n / warps_n, down = warp_m / 16, across = warp_n / 8;
