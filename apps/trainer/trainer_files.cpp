@@ -152,6 +152,7 @@ void Trainer::take_memory() {
 
 void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   if (!files_.has_folder()) return;
+  files_.free_room();
   tell(&Callback::save_begins, files);
   check_saved();
   read_sums();
