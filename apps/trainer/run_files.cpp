@@ -72,7 +72,6 @@ void RunFiles::reserve(std::int64_t bytes) {
 }
 
 void RunFiles::save(RunState& state, const std::vector<std::string>& files, std::int64_t keep, const Take& take) {
-  saver_.free_room();
   const bool is_due = is_scheduled(config_, state), writes_config = origin_.owes_config(),
              sets_aside = !is_due && origin_.last && origin_.last->is_scheduled && rolls_back(config_);
   const std::int64_t went_back_to = state.went_back_to;

@@ -48,8 +48,9 @@ class RunFiles {
   /// Null until `open`, and where there is no folder.
   RunRecord* record() { return record_ ? &*record_ : nullptr; }
 
-  /// Takes memory for the first save of so many bytes of Variables. Throws NoThread, Fault::memory.
+  /// Holds memory for the first save of so many bytes of Variables, until free_room. Throws NoThread, Fault::memory.
   void reserve(std::int64_t bytes);
+  void free_room() { saver_.free_room(); }
   /// Copies the state; `files` are written from the copy in the background, in order, and last.h5 is kept as step-N.h5
   /// where `keep` is more than 0. Writes nothing of a state that is not finite.
   void save(RunState& state, const std::vector<std::string>& files, std::int64_t keep, const Take& take);

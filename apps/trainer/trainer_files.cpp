@@ -153,6 +153,7 @@ void Trainer::take_memory() {
 void Trainer::save(const std::vector<std::string>& files, std::int64_t keep) {
   const bool is_alone = options_.world.is_alone(), writes = files_.has_folder();
   if (!writes && is_alone) return;
+  files_.free_room();
   if (writes) tell(&Callback::save_begins, files);
   check_saved();
   read_sums();

@@ -6,6 +6,7 @@
 
 #include "nixie/apps/trainer/record/run_record.h"
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/protobuf.h"
 
 namespace nixie {
 namespace {
@@ -51,32 +52,6 @@ T number_at(const std::string& bytes, std::size_t at) {
   T value;
   std::memcpy(&value, bytes.data() + at, sizeof(T));
   return value;
-}
-
-/// The fields of a protobuf message by number: varints in decimal, all else as its bytes.
-std::vector<std::pair<int, std::string>> fields_of(const std::string& message) {
-  std::vector<std::pair<int, std::string>> fields;
-  std::size_t at = 0;
-  const auto varint = [&] {
-    std::uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<unsigned char>(message.at(at++));
-      value |= std::uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return value;
-    }
-  };
-  while (at < message.size()) {
-    const std::uint64_t tag = varint();
-    const int field = static_cast<int>(tag >> 3);
-    if (tag % 8 == 0) {
-      fields.emplace_back(field, std::to_string(varint()));
-      continue;
-    }
-    const std::size_t size = tag % 8 == 1 ? 8 : tag % 8 == 5 ? 4 : varint();
-    fields.emplace_back(field, message.substr(at, size));
-    at += size;
-  }
-  return fields;
 }
 
 struct Event {

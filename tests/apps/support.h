@@ -4,9 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/tests/data/support.h"
 
@@ -54,14 +51,6 @@ inline void train_rest(const std::filesystem::path& run, const TrainConfig& conf
 template <class T = std::int64_t>
 T saved(const std::filesystem::path& file, const char* name = "step") {
   return std::get<T>(load_checkpoint(file).state.at(name));
-}
-
-inline std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 /// How often a text has a part.

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "nixie/data/files/input_file.h"
 #include "nixie/data/files/npy_file.h"
 #include "nixie/tests/data/arrays.h"
 
@@ -17,11 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const fs::path kFixtures = fs::path(NIXIE_SOURCE_DIR) / "tests/data/fixtures";
-
-Bytes bytes_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 TEST(NpyFile, ReadsWhatNumpyWrites) {
   const NpyFile stored(kFixtures / "numpy_stored.npz"), deflated(kFixtures / "numpy_deflated.npz");
@@ -60,7 +56,7 @@ TEST(NpyFile, HasAsManyArraysAsItsDirectory) {
 TEST(NpyFile, EveryDamagedByteIsRefusedOrHarmless) {
   const TempFolder folder;
   for (const char* name : {"numpy_stored.npz", "numpy_deflated.npz"}) {
-    const Bytes whole = bytes_of(kFixtures / name);
+    const Bytes whole = read_file(kFixtures / name, 1 << 20);
     const NpyFile good(kFixtures / name);
     const auto expect_refused_or_same = [&](const Bytes& bytes) {
       write_file(folder / "x.npz", bytes);

@@ -24,7 +24,7 @@ TEST_F(CheckpointRefuses, WhatIsNoCheckpoint) {
 
 TEST_F(CheckpointRefuses, NewerFormats) {
   save_checkpoint(small_sample(), file());
-  std::string bytes = bytes_of(file());
+  std::string bytes = test::text_of(file());
   bytes[8] = 9;  // a later format that this reader still understands
   write_bytes(file(), bytes);
   EXPECT_TRUE(equal(load_checkpoint(file()), small_sample()));
@@ -37,7 +37,7 @@ TEST_F(CheckpointRefuses, NewerFormats) {
 
 TEST_F(CheckpointRefuses, TruncationAndAppendedBytes) {
   save_checkpoint(small_sample(), file());
-  const std::string whole = bytes_of(file());
+  const std::string whole = test::text_of(file());
   for (std::size_t part = 0; part < 64; ++part) {
     write_bytes(file(), whole.substr(0, whole.size() * part / 64));
     EXPECT_NE(load_error(file()), "no error") << part << "/64";
@@ -52,7 +52,7 @@ TEST_F(CheckpointRefuses, TruncationAndAppendedBytes) {
 /// Loads `count` copies with bits, bytes or words changed. Each is refused or gives the very same values.
 void load_damaged(const fs::path& file, int count, bool unchecked, int* refused) {
   save_checkpoint(small_sample(), file);
-  const std::string whole = bytes_of(file);
+  const std::string whole = test::text_of(file);
   std::mt19937 random(unchecked ? 11 : 12);
   for (int round = 0; round < count; ++round) {
     std::string bytes = whole;

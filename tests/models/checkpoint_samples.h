@@ -13,6 +13,7 @@
 #include <string>
 
 #include "nixie/models/io/checkpoint.h"
+#include "nixie/tests/data/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
@@ -22,13 +23,10 @@ namespace fs = std::filesystem;
 /// A folder that lives as long as a test.
 class CheckpointTest : public testing::Test {
  protected:
-  CheckpointTest() : folder_(fs::path(testing::TempDir()) / ("nixie_checkpoint_" + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~CheckpointTest() override { fs::remove_all(folder_); }
   fs::path file(const std::string& name = "last.h5") const { return folder_ / name; }
 
-  fs::path folder_;
+  test::TempFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 using CheckpointRefuses = CheckpointTest;
 
@@ -75,10 +73,6 @@ inline bool equal(const Checkpoint& a, const Checkpoint& b) {
          a.class_names == b.class_names && a.mean == b.mean && a.deviation == b.deviation && a.writer == b.writer;
 }
 
-inline std::string bytes_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 inline void write_bytes(const fs::path& file, const std::string& bytes) {
   std::ofstream(file, std::ios::binary) << bytes;
 }

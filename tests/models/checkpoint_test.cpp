@@ -121,7 +121,7 @@ TEST_F(CheckpointTest, SameStateGivesTheSameBytes) {
   save_checkpoint(sample(), file("a.h5"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a time stamp would differ
   save_checkpoint(sample(), file("b.h5"));
-  EXPECT_EQ(bytes_of(file("a.h5")), bytes_of(file("b.h5")));
+  EXPECT_EQ(test::text_of(file("a.h5")), test::text_of(file("b.h5")));
 }
 
 TEST_F(CheckpointTest, FileIsNotPaddedAndReplacesTheOldOne) {
@@ -234,7 +234,7 @@ TEST_F(CheckpointTest, TheHeaderIsOfferedBeforeAnyArray) {
 // Whatever a caller forgets to look at, a value that is no number never replaces a good file.
 TEST_F(CheckpointTest, ArraysThatAreNotFiniteAreNotWritten) {
   save_checkpoint(small_sample(), file());
-  const std::string before = bytes_of(file());
+  const std::string before = test::text_of(file());
   const auto bad = [](Dtype dtype, double value) {
     Array array = Array::from(std::vector<double>(100, 1.0), {100}).clone();
     array.data<double>()[99] = value;
@@ -252,13 +252,13 @@ TEST_F(CheckpointTest, ArraysThatAreNotFiniteAreNotWritten) {
                   std::string::npos);
       }
     }
-  EXPECT_EQ(bytes_of(file()), before);
+  EXPECT_EQ(test::text_of(file()), before);
   EXPECT_EQ(non_finite_array(small_sample()), "");
 }
 
 TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   save_checkpoint(small_sample(), file());
-  const std::string before = bytes_of(file());
+  const std::string before = test::text_of(file());
   const int unused = ::open("/dev/null", O_RDONLY);
   ::close(unused);
   rlimit limit{};
@@ -270,7 +270,7 @@ TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   EXPECT_EQ(line, file().string() +
                       ": what was written cannot be checked: the new file cannot be opened: Too many open files; close "
                       "other files, or raise `ulimit -n`; the old file is untouched");
-  EXPECT_EQ(bytes_of(file()), before);
+  EXPECT_EQ(test::text_of(file()), before);
 }
 
 // HDF5 builds the file in memory, under a name: no file of that name, and no other save, may matter.

@@ -29,24 +29,18 @@ namespace nixie {
 namespace {
 
 namespace fs = std::filesystem;
+using test::TempFolder;
+using test::text_of;
 
 class DurableFile : public testing::Test {
  protected:
-  DurableFile() : folder_(fs::path(testing::TempDir()) / ("nixie_durable_" + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~DurableFile() override { fs::remove_all(folder_); }
   int files() const { return static_cast<int>(std::distance(fs::directory_iterator(folder_), {})); }
 
-  fs::path folder_;
+  TempFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-std::string text_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// A checkpoint whose every value is its step.
 Checkpoint filled(std::int64_t step, std::int64_t elements) {

@@ -12,47 +12,18 @@
 #include "nixie/tests/layers/reference.h"
 #include "nixie/tests/models/checkpoint_samples.h"
 #include "nixie/tests/models/python.h"
+#include "nixie/tests/protobuf.h"
 
 namespace nixie {
 namespace {
 
+using test::fields_of;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
 class OnnxTest : public CheckpointTest {};
-
-/// The fields of a protobuf message in order: number and, for texts and messages, their bytes.
-std::vector<std::pair<int, std::string>> fields_of(const std::string& bytes) {
-  std::vector<std::pair<int, std::string>> fields;
-  std::size_t at = 0;
-  const auto varint = [&] {
-    std::uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<unsigned char>(bytes.at(at++));
-      value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-  };
-  while (at < bytes.size()) {
-    const std::uint64_t tag = varint();
-    std::string value;
-    if (tag % 8 == 0) {
-      value = std::to_string(varint());
-    } else if (tag % 8 == 5) {
-      value = bytes.substr(at, 4);
-      at += 4;
-    } else {
-      const std::uint64_t size = varint();
-      value = bytes.substr(at, size);
-      at += size;
-    }
-    fields.emplace_back(static_cast<int>(tag / 8), value);
-  }
-  EXPECT_EQ(at, bytes.size());
-  return fields;
-}
 
 std::vector<std::string> all_of(const std::string& message, int field) {
   std::vector<std::string> values;
