@@ -183,7 +183,10 @@ TrainStep::Result TrainStep::run(const Inputs& in) const {
   std::vector<Result> results;
   std::vector<std::vector<Tensor>> after(values.size());
   const auto ended = [&](const Tensor& value) { return shards_.of_rank() == 1 ? value : fenced(value); };
+  std::vector<Tensor> begun = before;
   for (std::int64_t shard = 0; shard < shards_.of_rank(); ++shard) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (shards_.of_rank() > 1 && !values[i].trainable()) values[i].set(begun[i] = fenced(before[i]));
     results.push_back(run_shard(in, shard));
     for (std::size_t i = results.back().slopes.size(); i-- > 0;)
       results.back().slopes[i].value = ended(results.back().slopes[i].value);
@@ -191,9 +194,8 @@ TrainStep::Result TrainStep::run(const Inputs& in) const {
       if ((results.back().*number).has_value()) results.back().*number = ended(results.back().*number);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Tensor now = values[i];
-      if (now.id() == before[i].id()) continue;
-      after[i].push_back(ended(now));
-      values[i].set(before[i]);
+      if (now.id() != begun[i].id()) after[i].push_back(ended(now));
+      if (now.id() != before[i].id()) values[i].set(before[i]);
     }
   }
   for (std::size_t i = 0; i < values.size(); ++i)

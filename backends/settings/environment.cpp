@@ -2,6 +2,7 @@
 #include "nixie/backends/settings/environment.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -63,8 +64,11 @@ std::string tuning_word() { return word_of("NIXIE_TUNING", {"off", "known", "mea
 int silence_seconds() {
   constexpr int kMost = 86400;
   const std::string value = value_of("NIXIE_SILENCE");
-  const int seconds = value.empty() ? 7 : std::atoi(value.c_str());
-  check(seconds > 0 && seconds <= kMost, "NIXIE_SILENCE is ", value, ", expected seconds from 1 to ", kMost);
+  if (value.empty()) return 7;
+  int seconds = 0;
+  const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+  check(fault == std::errc() && end == value.data() + value.size() && seconds > 0 && seconds <= kMost,
+        "NIXIE_SILENCE is ", value, ", expected seconds from 1 to ", kMost);
   return seconds;
 }
 

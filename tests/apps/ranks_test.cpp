@@ -1,8 +1,14 @@
 // Runs of several ranks that are threads of one process, against the same run by one.
 #include "nixie/tests/ranks.h"
+
 #include "nixie/apps/trainer/ranks/gradient_sum.h"
+#ifdef NIXIE_WITH_CUDA
+#include "nixie/backends/cuda/families/collective.h"
+#endif
+#include "nixie/core/step.h"
 #include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/ranks_run.h"
+#include "nixie/tests/cuda_plans_backend.h"
 
 namespace nixie {
 namespace {
@@ -130,6 +136,32 @@ backend: cpu
   EXPECT_THAT(error_of([&] { Trainer trainer(ordered({"data.glyphs.batch=20"})); }),
               HasSubstr("but batch is 20; take a multiple of 8"));
 }
+
+#ifdef NIXIE_WITH_CUDA
+// The programs of a shard on a GPU: those of two ranks are among those of one process, but for the sums of shards.
+TEST(RanksInOneProcess, OrderedShardsHaveProgramsOfTheirOwn) {
+  const TrainConfig config =
+      ordered({"model=[{conv2d: {out: 16, kernel: 3, pad: 1}}, batch_norm, relu, max_pool2d, "
+               "flatten, {dropout: {rate: 0.3}}, {linear: {out: 10}}]",
+               "data.glyphs.batch=128"});
+  const auto programs_on = [&](const World& world) {
+    const auto backend = std::make_shared<CudaPlansBackend>();
+    Trainer trainer(config, {.backend = backend, .world = world});
+    const Plan plan = plan_of(trainer.graph(), *backend, Fusion::full);
+    std::map<std::string, std::string> programs;
+    for (const Group& group : plan.groups) {
+      if (cuda::blas_problem(group) || !cuda::collective_calls(plan, group).empty()) continue;
+      const std::string label = label_of(plan, group);
+      if (!label.starts_with("all_reduce + add"))
+        programs.emplace(cuda::generate(plan, group, backend->chip()).source, label);
+    }
+    return programs;
+  };
+  const auto one = programs_on({}), two = programs_on(alone_of(2));
+  EXPECT_GT(two.size(), 20u);
+  for (const auto& [source, label] : two) EXPECT_TRUE(one.contains(source)) << label;
+}
+#endif
 
 // A run of four ranks goes on with two, from the first one's folder alone.
 TEST(RanksInOneProcess, ResumeOnAnotherNumber) {

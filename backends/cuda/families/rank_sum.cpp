@@ -11,6 +11,7 @@ namespace {
 constexpr std::int64_t kGroup = 8;             // as in rank_sum.cuh
 constexpr std::int64_t kMostBytes = 32 << 20;  // of an exchange, per rank
 constexpr std::int64_t kFewBytes = 64 << 10;   // are sooner gathered than shared out
+constexpr std::size_t kFirstArray = 5;         // among a kernel's arguments
 constexpr std::size_t kMostPieces = 100;       // a kernel's arguments take 4 KB at most
 constexpr std::int64_t kThreads = 256, kMostBlocks = 264;
 
@@ -41,11 +42,13 @@ std::int64_t size_of(const Pieces& pieces) {
   return pieces.empty() ? 0 : pieces.back().place + round_up(pieces.back().count, kGroup);
 }
 
-std::string source_of(Dtype dtype, int rank, int ranks, std::int64_t part) {
-  std::string source = defines({{"RANKS", ranks}, {"RANK", rank}, {"PART", part}});
+std::string source_of(Dtype dtype, int ranks) {
+  std::string source = defines({{"RANKS", ranks}});
   source += fmt::format("#define ELEMENT {}\n#include \"types.cuh\"\n", to_string(dtype));
   source += fmt::format(
-      "struct Body {{\n  const i32* table;\n  ELEMENT *packed, *received;\n  ELEMENT* arrays[{}];\n}};\n", kMostPieces);
+      "struct Body {{\n  const i32* table;\n  ELEMENT *packed, *received;\n  i64 part, rank;\n  ELEMENT* "
+      "arrays[{}];\n}};\n",
+      kMostPieces);
   source += "#include \"rank_sum.cuh\"\n";
   for (const char* name : {"pack", "unpack", "add", "add_and_unpack"})
     source += entry_point(fmt::format("ranks_{}", name), std::to_string(kThreads), fmt::format("{}(body)", name));
@@ -63,12 +66,11 @@ RankSum rank_sum(std::span<const CollectiveCall> calls, int rank, int ranks) {
   sum.gathers = ranks == 2 || bytes <= kFewBytes;
   const std::vector<Pieces> exchanges = cut(calls, element, kMostBytes / element);
   for (const Pieces& pieces : exchanges) largest = std::max(largest, size_of(pieces));
-  // One part for all exchanges, so that they are launches of one program.
   const std::int64_t part = sum.gathers ? largest : round_up(ceil_div(largest, ranks), kGroup),
                      all_bytes = round_up(part * ranks * element, 256);
   sum.received = all_bytes;
   sum.scratch_bytes = sum.gathers ? all_bytes : 2 * all_bytes;
-  const std::string source = source_of(sum.dtype, rank, ranks, part);
+  const std::string source = source_of(sum.dtype, ranks);
   for (const Pieces& pieces : exchanges) {
     std::int64_t longest = 0;
     for (const Piece& piece : pieces) longest = std::max(longest, piece.count);
@@ -79,13 +81,17 @@ RankSum rank_sum(std::span<const CollectiveCall> calls, int rank, int ranks) {
       KernelCode made;
       made.source = source;
       made.variant = entry;
-      made.arguments = {{Argument::kTable, 0}, {Argument::kScratch, packed}, {Argument::kScratch, sum.received}};
+      made.arguments = {{Argument::kTable, 0},
+                        {Argument::kScratch, packed},
+                        {Argument::kScratch, sum.received},
+                        {Argument::kNumber, part},
+                        {Argument::kNumber, rank}};
       for (const Piece& piece : pieces) {
         made.arguments.push_back({reads ? piece.from : piece.to, reads ? piece.from_offset : piece.to_offset});
         made.table.push_back(static_cast<std::int32_t>(piece.place));
         made.table.push_back(static_cast<std::int32_t>(piece.count));
       }
-      made.arguments.resize(3 + kMostPieces, {Argument::kNumber, 0});
+      made.arguments.resize(kFirstArray + kMostPieces, {Argument::kNumber, 0});
       made.launches.push_back({.entry = entry,
                                .blocks = blocks_for(longest),
                                .threads = static_cast<int>(kThreads),

@@ -153,8 +153,8 @@ TEST(RankSums, PackEachElementOnce) {
           EXPECT_GE(place, end);
           EXPECT_EQ(place % 8, 0);
           end = place + count;
-          const cuda::Argument from = exchange.pack.arguments[3 + i],
-                               to = (sum.gathers ? exchange.add : exchange.unpack).arguments[3 + i];
+          const cuda::Argument from = exchange.pack.arguments[5 + i],
+                               to = (sum.gathers ? exchange.add : exchange.unpack).arguments[5 + i];
           EXPECT_EQ(from.offset_bytes, 32 + 2 * seen[from.slot]);
           EXPECT_EQ(to.offset_bytes, 2 * seen[from.slot]);
           EXPECT_EQ(to.slot, from.slot + 1);

@@ -73,6 +73,20 @@ TEST(Environment, WordsAreKnown) {
   EXPECT_THAT(error_of([] { tuning_word(); }), HasSubstr("NIXIE_TUNING is on, expected off, known, measure or again"));
 }
 
+TEST(Environment, SilenceIsASecondOrMore) {
+  const Set unset("NIXIE_SILENCE", nullptr);
+  EXPECT_EQ(silence_seconds(), 7);
+  {
+    const Set set("NIXIE_SILENCE", "3600");
+    EXPECT_EQ(silence_seconds(), 3600);
+  }
+  for (const char* value : {"0", "-1", "soon", "7s"}) {
+    const Set set("NIXIE_SILENCE", value);
+    EXPECT_THAT(error_of([] { silence_seconds(); }),
+                HasSubstr(std::string("NIXIE_SILENCE is ") + value + ", expected seconds from 1 to 86400"));
+  }
+}
+
 TEST(Environment, TheCacheIsInTheUsersFolder) {
   const Set home("HOME", "/home/ada");
   const Set own("NIXIE_CACHE", nullptr);

@@ -1,5 +1,6 @@
 // Sums over ranks: arrays are packed into one piece of memory, the parts that ranks sent are added by a tree, and the
-// sums are unpacked. ELEMENT, RANKS, RANK and PART (elements of a rank's part) are defined before.
+// sums are unpacked. ELEMENT and RANKS are defined before; body.part is the number of elements of a rank's part, body.rank
+// this rank.
 #pragma once
 
 #include "types.cuh"
@@ -89,7 +90,7 @@ __device__ inline void unpack(const Body& body) {
 // Every rank's arrays, packed, are side by side.
 __device__ inline void add_and_unpack(const Body& body) {
   const ELEMENT* parts[RANKS];
-  for (int rank = 0; rank < RANKS; ++rank) parts[rank] = body.packed + rank * static_cast<i64>(PART);
+  for (int rank = 0; rank < RANKS; ++rank) parts[rank] = body.packed + rank * body.part;
   each_group(body, [&](i64 i, i64 count) { store(array_of(body), i, count, tree(parts, place_of(body) + i)); });
 }
 
@@ -98,8 +99,8 @@ __device__ inline void add_and_unpack(const Body& body) {
 __device__ inline void add(const Body& body) {
   const ELEMENT* parts[RANKS];
   for (int rank = 0; rank < RANKS; ++rank)
-    parts[rank] = (rank == RANK ? body.packed : body.received) + rank * static_cast<i64>(PART);
+    parts[rank] = (rank == body.rank ? body.packed : body.received) + rank * body.part;
   const i64 stride = static_cast<i64>(gridDim.x) * blockDim.x * kGroup;
-  for (i64 i = (static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x) * kGroup; i < PART; i += stride)
-    store(body.packed + RANK * static_cast<i64>(PART), i, kGroup, tree(parts, i));
+  for (i64 i = (static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x) * kGroup; i < body.part; i += stride)
+    store(body.packed + body.rank * body.part, i, kGroup, tree(parts, i));
 }
