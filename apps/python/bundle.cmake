@@ -1,17 +1,59 @@
-# Makes an installed Python module self-contained: cmake -DMODULE=FILE -DPATCHELF=PROGRAM -P bundle.cmake copies the
-# shared libraries that it needs into lib/ beside it. They get names of their own, since the loader takes a library that
-# is there already, such as the OpenSSL of Python's own ssl, for every other one of its name.
+# Makes an installed Python module self-contained: cmake -DMODULE=FILE -DPATCHELF=PROGRAM -DHEADERS=FILES -P bundle.cmake
+# copies the shared libraries that it needs into lib/ beside it. They get names of their own, since the loader takes a
+# library that is there already, such as the OpenSSL of Python's own ssl, for every other one of its name. The licences of
+# these, and of the libraries of the headers, whose code is compiled in, go to licenses/.
 cmake_policy(VERSION 3.25)
 get_filename_component(folder ${MODULE} DIRECTORY)
 set(of_system "^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s)\\.so.*)$")
 file(GET_RUNTIME_DEPENDENCIES MODULES ${MODULE} RESOLVED_DEPENDENCIES_VAR libraries PRE_EXCLUDE_REGEXES ${of_system})
 file(MAKE_DIRECTORY ${folder}/lib)
+
+# Debian's copyright file of the package that has the file, with the common licences that it names; or the licence of the
+# Python package that has it.
+function(add_license name file)
+  file(REAL_PATH ${file} file)
+  string(REGEX REPLACE "^/usr/" "/" short ${file})
+  execute_process(COMMAND dpkg-query --search ${file} ${short} OUTPUT_VARIABLE owners ERROR_QUIET)
+  string(REGEX MATCH "^[^:, ]+" package "${owners}")
+  set(license /usr/share/doc/${package}/copyright)
+  if(NOT package OR NOT EXISTS ${license})
+    set(license)
+    set(above ${file})
+    foreach(level RANGE 4)
+      get_filename_component(above ${above} DIRECTORY)
+      file(GLOB found ${above}/*.dist-info/licenses/LICENSE* ${above}/*.dist-info/[Ll]icense* ${above}/*.dist-info/licenses/License*)
+      list(FILTER found INCLUDE REGEX "/[^/]*${name}[^/]*[.]dist-info/")
+      list(APPEND license ${found})
+      if(EXISTS ${above}/EULA.txt)
+        list(APPEND license ${above}/EULA.txt)
+      endif()
+    endforeach()
+    list(POP_FRONT license license)
+  endif()
+  if(NOT license)
+    message(WARNING "no licence of ${name} (${file}) found; add it to the wheel before you pass it on")
+    return()
+  endif()
+  file(READ ${license} text)
+  file(WRITE ${folder}/licenses/${name}.txt "${text}")
+  string(REGEX MATCHALL "/usr/share/common-licenses/[A-Za-z]+-[0-9.]*[0-9]" common "${text}")
+  foreach(each ${common})
+    file(COPY ${each} DESTINATION ${folder}/licenses FOLLOW_SYMLINK_CHAIN)
+  endforeach()
+endfunction()
+
 foreach(library ${libraries})
   get_filename_component(name ${library} NAME)
   file(REAL_PATH ${library} file)
   file(COPY_FILE ${file} ${folder}/lib/nixie-${name})
   list(APPEND renamed --replace-needed ${name} nixie-${name})
   list(APPEND copies ${folder}/lib/nixie-${name})
+  add_license(${name} ${file})
+endforeach()
+foreach(header ${HEADERS})
+  string(REGEX REPLACE "=.*" "" name ${header})
+  string(REGEX REPLACE ".*=" "" header ${header})
+  add_license(${name} ${header})
 endforeach()
 foreach(copy ${copies})
   get_filename_component(name ${copy} NAME)

@@ -19,6 +19,11 @@ if ls "$root"/usr/bin/*gcc* "$root"/usr/lib/x86_64-linux-gnu/libhdf5* 2>/dev/nul
   echo "clean root: it has a compiler or HDF5" >&2
   exit 1
 fi
+for library in "$root"/site/nixie/lib/*; do
+  name=$(basename "$library")
+  [[ -s $root/site/nixie/licenses/${name#nixie-}.txt ]] || { echo "clean root: no licence of $name" >&2; wrong=1; }
+done
+echo "clean root: licences of $(find "$root/site/nixie/licenses" -name '*.txt' | wc -l) libraries"
 system='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so.*)$'
 others=$(readelf -d "$root"/site/nixie/*.so "$root"/site/nixie/lib/* | sed -n 's/.*(\(NEEDED\|SONAME\)).*\[\(.*\)\]/\2/p' |
   grep -vE "^nixie-lib|$system" || true)
