@@ -123,7 +123,7 @@ TEST(RunFiles, AStateThatIsNotFiniteIsNotSaved) {
   EXPECT_EQ(unsaved->step, 20);
   EXPECT_EQ(run.state.went_back_to, 10) << "no checkpoint of the schedule came since";
   EXPECT_EQ(run.step_of("last.h5"), 10);
-  EXPECT_FALSE(run.files.end_save(run.state)) << "it is told once";
+  EXPECT_FALSE(run.files.end_save(run.state)) << "it is reported once";
 }
 
 TEST(RunFiles, BestMayBeMissingOrDamaged) {
