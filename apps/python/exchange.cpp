@@ -137,12 +137,53 @@ py::object ask_for_capsule(const py::object& object, bool on_gpu) {
   return ask(**options);
 }
 
+// DLPackExchangeAPI, which a type of arrays may have since DLPack 1.3: functions that call no Python.
+struct ExchangeApi {
+  dlpack::Version version;
+  const ExchangeApi* previous;
+  void* allocate;
+  int (*managed_from)(void* object, dlpack::Managed** array);
+  void *to_object, *array_from;
+  int (*current_stream)(std::int32_t device_type, std::int32_t device_index, void** stream);
+};
+
+// Null for arrays without it, and for those whose gradients are asked for: their own error says what to do.
+const ExchangeApi* exchange_api(const py::object& object) {
+  const py::object capsule = py::getattr(py::type::of(object), "__dlpack_c_exchange_api__", py::none());
+  if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
+  const auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  while (api && api->version.major != dlpack::kMajor) api = api->previous;
+  const bool wants_gradients = py::bool_(py::getattr(object, "requires_grad", py::bool_(false)));
+  return wants_gradients ? nullptr : api;
+}
+
+struct Given {
+  Owned array;
+  void* stream = nullptr;  ///< on which the array is made
+};
+
+Given ask_for_array(const py::object& object) {
+  const ExchangeApi* api = exchange_api(object);
+  if (!api) {
+    const int type = py::int_(object.attr("__dlpack_device__")()[py::int_(0)]);
+    return {take(ask_for_capsule(object, type == dlpack::kCuda))};
+  }
+  Given given;
+  dlpack::Managed* array = nullptr;
+  if (api->managed_from(object.ptr(), &array) != 0) throw py::error_already_set();
+  given.array.reset(array);
+  const dlpack::Device at = array->array.device;
+  if (at.type == dlpack::kCuda && api->current_stream(at.type, at.index, &given.stream) != 0)
+    throw py::error_already_set();
+  return given;
+}
+
 std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy) {
-  const int type = py::int_(object.attr("__dlpack_device__")()[py::int_(0)]);
+  auto [array, stream] = ask_for_array(object);
+  const int type = array->array.device.type;
   Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
-  Owned array = take(ask_for_capsule(object, type == dlpack::kCuda));
   try {
-    const Tensor tensor = from_dlpack(array.get(), device.backend());
+    const Tensor tensor = from_dlpack(array.get(), device.backend(), stream);
     static_cast<void>(array.release());
     return make_value(copy == true ? tensor_of(tensor.array().clone(), device) : tensor, device);
   } catch (const Error&) {  // it has gaps, or an address that no kernel reads

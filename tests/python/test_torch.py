@@ -104,6 +104,8 @@ class Torch(unittest.TestCase):
     def test_shares_memory(self):
         x = torch.arange(4.0)
         self.assertEqual(nixie.from_dlpack(x).numpy().ctypes.data, x.data_ptr())
+        with self.assertRaises((BufferError, RuntimeError)):
+            nixie.from_dlpack(torch.ones(2, requires_grad=True))
         y = nixie.arange(4.0).compute()
         self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
 

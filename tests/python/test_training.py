@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import pickle
 import signal
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -38,6 +40,10 @@ class Recorder:
 
     def train_ends(self, trainer, is_done):
         self.events.append(is_done)
+
+
+def layers(outputs):
+    return [{"linear": {"out": 32}}, "relu", {"linear": {"out": outputs}}]
 
 
 def spiral(seed=0):
@@ -117,7 +123,7 @@ class Training(unittest.TestCase):
         pairs = [(x[first : first + 50], y[first : first + 50]) for first in range(0, 300, 50)]
         self.assertGreater(nixie.Classifier(LAYERS, schedule={"constant": {"rate": 0.02}}, epochs=20).fit(pairs).score(x, y), 0.9)
         for what, text in ((lambda: nixie.Classifier(LAYERS).predict(x), "call fit first"), (lambda: model.set_params(epoch=3), "epochs"),
-                           (lambda: model.fit(iter(pairs)), "iterated again"), (lambda: model.fit(x[:0], y[:0]), "no sample")):
+                           (lambda: model.fit(iter(pairs)), "iterated again"), (lambda: model.fit(x[:0], y[:0]), "no sample|0 sample")):
             with self.assertRaisesRegex(ValueError, text):
                 what()
 
@@ -135,6 +141,24 @@ class Training(unittest.TestCase):
         self.assertEqual(search.best_params_, {"epochs": 10})
         regressor = nixie.Regressor([{"linear": {"out": 1}}], schedule={"constant": {"rate": 0.05}}, epochs=20)
         self.assertGreater(cross_val_score(regressor, x, x[:, 0] * 2 + 1, cv=3).mean(), 0.9)
+
+    @unittest.skipIf(sklearn is None, "scikit-learn is missing")
+    def test_checks_of_scikit_learn(self):
+        from sklearn.utils.estimator_checks import check_estimator
+
+        for make in (nixie.Classifier, nixie.Regressor):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                checks = check_estimator(make(layers, schedule={"constant": {"rate": 0.02}}, epochs=40), on_fail=None)
+            self.assertEqual([(each["check_name"], str(each["exception"])) for each in checks if each["status"] == "failed"], [])
+
+    def test_fitted_estimators_are_pickled(self):
+        x, y = spiral(0)
+        model = nixie.Classifier(layers, schedule={"constant": {"rate": 0.02}}, epochs=2).fit(x, y)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+        with self.assertRaisesRegex(ValueError, "1 outputs, expected 3"):
+            nixie.Classifier([{"linear": {"out": 1}}]).fit(x, y)
 
     def test_safetensors(self):
         net = nixie.models.Net(LAYERS, (1, 2), seed=1)

@@ -125,9 +125,10 @@ def batches(x, y=None, *, batch=32, seed=None, epoch=0):
 
 
 class _Estimator:
-    """What estimators share: parameters by name, as scikit-learn has them, and the loop."""
+    """What estimators share: parameters by name, as scikit-learn has them, and the loop. Where scikit-learn is in use, it checks
+    the samples, so that its tools get the errors that they ask for."""
 
-    def __init__(self, net, *, optimizer={"adam": {}}, schedule=None, epochs=10, batch=32, seed=0, device="cpu", precision="fp32"):
+    def __init__(self, net, *, optimizer="adam", schedule=None, epochs=10, batch=32, seed=0, device="cpu", precision="fp32"):
         self.net, self.optimizer, self.schedule, self.epochs = net, optimizer, schedule, epochs
         self.batch, self.seed, self.device, self.precision = batch, seed, device, precision
 
@@ -144,6 +145,9 @@ class _Estimator:
             setattr(self, name, value)
         return self
 
+    def __repr__(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+
     def __sklearn_is_fitted__(self):
         return hasattr(self, "net_")
 
@@ -151,16 +155,50 @@ class _Estimator:
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
         kind = self._estimator_type
-        return Tags(estimator_type=kind, target_tags=TargetTags(required=False), input_tags=InputTags(three_d_array=True),
+        return Tags(estimator_type=kind, target_tags=TargetTags(required=True, multi_output=kind == "regressor"), input_tags=InputTags(three_d_array=True),
                     classifier_tags=ClassifierTags() if kind == "classifier" else None, regressor_tags=RegressorTags() if kind == "regressor" else None)
+
+    def __getstate__(self):
+        """What pickle keeps: arguments, and a net as its parameters."""
+        state = {name: value for name, value in self.__dict__.items() if name not in ("net_", "_outputs")}
+        if hasattr(self, "net_"):
+            state["_parameters"] = {name: value.numpy() for name, value in self.net_.state().items()}
+        return state
+
+    def __setstate__(self, state):
+        parameters = state.pop("_parameters", None)
+        self.__dict__.update(state)
+        if parameters is not None:
+            self._make_net()
+            self.net_.load_state(parameters)
+
+    def _make_net(self):
+        self.net_ = _models.Net(self._definition, self._sizes, seed=self.seed)
+        self._outputs = _compile(lambda samples: self.net_(samples), precision=self.precision)
 
     def _array(self, x):
         x = _asarray(x, device=self.device)
         return x.astype("float32") if str(x.dtype) == "float64" else x
 
-    def _fit(self, x, y, loss, targets):
-        x = x if y is None else self._array(x).numpy()
+    def _checked(self, x, y=None):
+        """Samples, and with them targets, as arrays of numpy."""
+        import sys
+
+        import numpy
+
+        if "sklearn" not in sys.modules:
+            return (numpy.asarray(self._array(x)), y) if y is not None else numpy.asarray(self._array(x))
+        from sklearn.utils.validation import validate_data
+
+        options = {"dtype": [numpy.float32, numpy.float16], "allow_nd": True}
+        if y is None:
+            return validate_data(self, x, reset=False, **options)
+        return validate_data(self, x, y, multi_output=self._estimator_type == "regressor", y_numeric=self._estimator_type == "regressor", **options)
+
+    def _fit(self, x, y, outputs, loss, targets):
         each_epoch = (lambda epoch: batches(x, None if y is None else y, batch=self.batch, seed=self.seed, epoch=epoch))
+        if y is None and hasattr(x, "__array__"):
+            raise ValueError("fit: it requires y to be passed, but the target y is None; without it x is an iterable of batches")
         if y is None and iter(x) is x:
             raise ValueError("fit: an iterator ends after one epoch; give a list of batches, or an object that can be iterated again")
         first = next(iter(each_epoch(0)), None)
@@ -169,7 +207,11 @@ class _Estimator:
         if str(self._array(first[0]).dtype) not in ("float16", "float32"):
             raise ValueError(f"fit: samples are {self._array(first[0]).dtype}, expected floating numbers; use astype")
         steps = self.epochs * (-(-len(y) // self.batch) if y is not None else sum(1 for _ in x))
-        self.net_ = _models.Net(self.net, tuple(first[0].shape), seed=self.seed)
+        self._definition, self._sizes = self.net(outputs) if callable(self.net) else self.net, (self.batch, *first[0].shape[1:])
+        self._make_net()
+        found = self.net_.output_shape[-1]
+        if outputs and found < outputs:
+            raise ValueError(f"fit: the net has {found} outputs, expected {outputs}, one for each class")
         optimizer = _models.Optimizer(self.net_, self.optimizer, schedule=self.schedule, steps=steps)
 
         @_compile(precision=self.precision)
@@ -178,7 +220,6 @@ class _Estimator:
             optimizer.minimize(value)
             return value
 
-        self._outputs = _compile(lambda samples: self.net_(samples), precision=self.precision)
         self.history_, done = [], 0
         for epoch in range(self.epochs):
             losses = []
@@ -188,18 +229,22 @@ class _Estimator:
             self.history_.append(sum(each.item() for each in losses) / len(losses))
         return self
 
-    def decision_function(self, x):
+    def _outputs_of(self, x):
         """The net's outputs for samples, as an array of numpy."""
+        import sys
+
         import numpy
 
         if not hasattr(self, "net_"):
-            raise ValueError(f"{type(self).__name__}: call fit first")
+            error = sys.modules["sklearn.exceptions"].NotFittedError if "sklearn.exceptions" in sys.modules else ValueError
+            raise error(f"{type(self).__name__}: call fit first")
+        x = self._checked(x)
         return numpy.concatenate([self._outputs(self._array(rows)).numpy() for rows, _ in batches(x, range(len(x)), batch=self.batch)])
 
 
 class Classifier(_Estimator):
     """A net as an estimator of classes, which may be numbers or words: `net` is a definition of `models.Net` whose last
-    layer has an output for each class. `fit` takes arrays, or an iterable of batches of samples and class numbers.
+    layer has an output for each class, or a function that makes one from the number of classes. `fit` takes arrays, or an iterable of batches of samples and class numbers.
 
     >>> import numpy
     >>> x = numpy.random.default_rng(0).standard_normal((200, 2)).astype("float32")
@@ -213,24 +258,40 @@ class Classifier(_Estimator):
 
     def fit(self, x, y=None):
         """Trains from new parameters; returns the estimator."""
+        import sys
+
         import numpy
 
         if y is None:
             self.classes_ = None
-            return self._fit(x, None, "cross_entropy", lambda wanted: numpy.asarray(wanted, numpy.int32))
+            return self._fit(x, None, 0, "cross_entropy", lambda wanted: numpy.asarray(wanted, numpy.int32))
+        x, y = self._checked(x, y)
+        if "sklearn" in sys.modules:
+            from sklearn.utils.multiclass import check_classification_targets
+
+            check_classification_targets(y)
         self.classes_, numbers = numpy.unique(numpy.asarray(y), return_inverse=True)
-        return self._fit(x, numbers.astype(numpy.int32), "cross_entropy", lambda wanted: wanted)
+        return self._fit(x, numbers.astype(numpy.int32), len(self.classes_), "cross_entropy", lambda wanted: wanted)
+
+    def _scores(self, x):
+        outputs = self._outputs_of(x)
+        return outputs if self.classes_ is None else outputs[:, : len(self.classes_)]
+
+    def decision_function(self, x):
+        """The net's outputs for samples; of two classes the second's less the first's, [N]."""
+        found = self._scores(x)
+        return found[:, 1] - found[:, 0] if found.shape[1] == 2 else found
 
     def predict(self, x):
         """The class of each sample."""
-        found = self.decision_function(x).argmax(axis=1)
+        found = self._scores(x).argmax(axis=1)
         return found if self.classes_ is None else self.classes_[found]
 
     def predict_proba(self, x):
         """The probability of each class, [N, classes]."""
         import numpy
 
-        outputs = self.decision_function(x)
+        outputs = self._scores(x)
         powers = numpy.exp(outputs - outputs.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
 
@@ -242,7 +303,8 @@ class Classifier(_Estimator):
 
 
 class Regressor(_Estimator):
-    """A net as an estimator of numbers, by the mean squared error.
+    """A net as an estimator of numbers, by the mean squared error: `net` is a definition of `models.Net`, or a function that
+    makes one from the number of outputs.
 
     >>> import numpy
     >>> x = numpy.random.default_rng(0).standard_normal((200, 2)).astype("float32")
@@ -257,11 +319,15 @@ class Regressor(_Estimator):
         """Trains from new parameters; returns the estimator."""
         import numpy
 
-        return self._fit(x, y, "mean_squared", lambda wanted: numpy.asarray(wanted, numpy.float32).reshape(len(wanted), -1))
+        outputs = 0
+        if y is not None:
+            x, y = self._checked(x, y)
+            outputs = 1 if numpy.ndim(y) == 1 else numpy.shape(y)[1]
+        return self._fit(x, y, outputs, "mean_squared", lambda wanted: numpy.asarray(wanted, numpy.float32).reshape(len(wanted), -1))
 
     def predict(self, x):
-        """The numbers of each sample: [N], or [N, K] where there are several."""
-        found = self.decision_function(x)
+        """The numbers of each sample, float64: [N], or [N, K] where there are several."""
+        found = self._outputs_of(x).astype("float64")
         return found[:, 0] if found.shape[1] == 1 else found
 
     def score(self, x, y):
