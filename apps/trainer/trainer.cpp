@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
+#include "nixie/apps/trainer/compatibility.h"
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/watchdog.h"
-#include "nixie/apps/trainer/record/run_statistics.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"
@@ -38,52 +38,6 @@ std::int64_t steps_of(const TrainConfig& config, const Loader& loader) {
       Fault::data);
 }
 
-/// Whether output and targets go together; said here, since the loss only sees them when the run begins.
-void check_objective(const TrainConfig& config, const Model& model, const Splits& data) {
-  const SampleTarget target = data.train->target();
-  const Objective objective(config, target);
-  at_key(config.places, "loss", [&] { objective.check_loss(model.input_shape()); });
-  at_key(config.places, config.places.outputs_key(),
-         [&] { objective.check_output(model.output_shape(), model.input_shape(), data); });
-  if (config.model.layers().adds_loss())
-    at_key(config.places, "model", [&] { objective.check_auxiliary(model, data); });
-  at_key(config.places, "loss", [&] {
-    const std::string kind = config.loss.kind();
-    const bool could_ignore = config.loss.text().find("ignore_index: ") != std::string::npos;
-    for (const std::int32_t label : data.train->labels_without_class()) {
-      const std::string remedy = kind == LossSum::name
-                                     ? fmt::format("set ignore_index: {} in each of its losses", label)
-                                 : could_ignore ? fmt::format("set loss: {{{}: {{ignore_index: {}}}}}", kind, label)
-                                                : "set a loss that may: cross_entropy, focal or dice";
-      check(config.target == "input" || config.loss.ignored_label() == label, "the masks hold ", label,
-            ", which is no class, but the loss ignores ",
-            config.loss.ignored_label() ? std::to_string(*config.loss.ignored_label()) : "none", "; ", remedy,
-            ", or number the classes from 0 on");
-    }
-  });
-  at_key(config.places, "mixing", [&] {
-    const bool mixes = config.mixing.mixup > 0 || config.mixing.cutmix > 0;
-    check(!mixes || (config.target == "labels" && target.shape.rank() <= 1),
-          "mixing shares a loss between two labels; these targets are ", to_string(target), "; take mixing out");
-  });
-  at_key(config.places, "schedule", [&] {
-    check(objective.accuracy() || !config.schedule.maximizes(),
-          "schedule: the plateau watches the accuracy, but these targets have none; set maximize to false");
-  });
-}
-
-/// Refuses what waits for evaluations where there are none.
-void check_evaluations(const TrainConfig& config, const Splits& data) {
-  if (data.test) return;
-  constexpr const char* kRemedy = ", but nothing is held out (holdout: 0), so there are none; hold a part out, or ";
-  at_key(config.places, "patience",
-         [&] { check(config.patience == 0, "patience counts evaluations", kRemedy, "take patience out"); });
-  at_key(config.places, "schedule", [&] {
-    check(config.schedule.kind() != PlateauRate::name, "the plateau watches evaluations", kRemedy,
-          "take another schedule");
-  });
-}
-
 // Only f16's range needs a scale.
 LossScaleOptions loss_scale(const TrainConfig& config) {
   const bool narrow = parameter_dtype(config.policy()) == Dtype::f16 || config.policy() == PrecisionPolicy::fp16;
@@ -93,6 +47,14 @@ LossScaleOptions loss_scale(const TrainConfig& config) {
 std::optional<Averages> averages_of(const TrainConfig& config, const Model& model, const Shape& input) {
   if (config.ema == 0) return std::nullopt;
   return Averages(model, averaged_model(config, input), config.ema);
+}
+
+// Checked even where none are asked for: a key that is wrong is wrong in any case.
+std::optional<Statistics> statistics_of(const TrainConfig& config, const Model& model) {
+  return at_key(config.places, "statistics", [&]() -> std::optional<Statistics> {
+    Statistics statistics(config.statistics, config.policy(), model.formats());
+    return config.statistics.every > 0 ? std::optional(std::move(statistics)) : std::nullopt;
+  });
 }
 
 TrainerOptions with_backend(TrainerOptions options, const TrainConfig& config) {
@@ -151,8 +113,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options)
     check(!model_.parameters().trainable().empty(),
           "the model has no parameters, so there is nothing to train; add a layer that has");
   });
-  check_objective(config_, model_, data_);
-  check_evaluations(config_, data_);
+  check_goes_together(config_, model_, data_);
   at_key(config.places, config.freeze.empty() ? "parameter_groups" : "freeze", [&] {
     check(!optimizer_.parameters().empty(), "freeze and parameter_groups leave no parameter to train; take one out");
   });

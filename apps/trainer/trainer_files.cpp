@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/profile/profile.h"
-#include "nixie/apps/trainer/record/run_statistics.h"
+#include "nixie/apps/trainer/record/statistics_lines.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"

@@ -2,7 +2,7 @@
 // looks for where the value comes from and ends the run.
 #include <chrono>
 
-#include "nixie/apps/trainer/record/run_statistics.h"
+#include "nixie/apps/trainer/record/statistics_lines.h"
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {

@@ -32,7 +32,9 @@ std::vector<std::string> nets_of_the_page() {
   return nets;
 }
 
-TrainConfig config_of(const std::string& model, const std::string& rest = kRest) { return read_config(parse_yaml(model + rest, "net.yaml")); }
+TrainConfig config_of(const std::string& model, const std::string& rest = kRest) {
+  return read_config(parse_yaml(model + rest, "net.yaml"));
+}
 
 TEST(NetsPage, EachNetTrains) {
   const std::vector<std::string> nets = nets_of_the_page();

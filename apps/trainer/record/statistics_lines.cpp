@@ -88,4 +88,11 @@ std::vector<Buckets> exponent_histograms(const std::vector<TensorStatistics>& ro
   return all;
 }
 
+std::string overflow_text(const std::vector<TensorStatistics>& rows) {
+  const TensorStatistics* first = first_overflow(rows);
+  if (!first) return {};
+  return fmt::format("the first infinity or NaN that statistics saw is in the {} of {} at step {}", first->role,
+                     first->layer, first->first_overflow);
+}
+
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// The forms in which a run's statistics are recorded: JSON lines, TensorBoard's scalars and histograms.
+// The forms in which a run's statistics are written: JSON lines, TensorBoard's scalars and histograms, a line of text.
 #pragma once
 
 #include "nixie/apps/trainer/record/event_file.h"
@@ -19,5 +19,8 @@ std::string statistics_up_to(const FilePlace& place, std::int64_t step);
 std::vector<Scalar> statistics_scalars(const std::vector<TensorStatistics>& rows,
                                        const std::vector<std::string>& shadow);
 std::vector<Buckets> exponent_histograms(const std::vector<TensorStatistics>& rows);
+
+/// `the first infinity or NaN that statistics saw is in the ROLE of LAYER at step N`; "" where there was none.
+std::string overflow_text(const std::vector<TensorStatistics>& rows);
 
 }  // namespace nixie
