@@ -20,10 +20,10 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& c
                            const std::vector<Parts>& merges = {});
 /// The same, written so that reductions of many sizes have one pattern; none if it needs several launches.
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
-/// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_mma.cuh).
-std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel);
+/// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_sm80.cuh).
+std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel, const Chip& chip);
 std::string product_operation(const Plan& plan, const Kernel& kernel);
-KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& tile = {});
+KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& tile = {});
 /// The time that a kernel should take, and the part of the chip that it fills meanwhile: other kernels run on the rest.
 struct Estimate {
   double seconds = 0, share = 1;

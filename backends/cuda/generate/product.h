@@ -1,8 +1,9 @@
-// Product: how gemm.cuh and gemm_mma.cuh compute a matrix product or a convolution, and how they read its operands.
+// Product: how gemm.cuh and gemm_sm80.cuh compute a matrix product or a convolution, and how they read its operands.
 #pragma once
 
 #include <string>
 
+#include "nixie/backends/cuda/generate/body.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
@@ -24,5 +25,10 @@ Product product_of(const Plan& plan, const Kernel& kernel);
 
 /// Whether tensor cores multiply a head's operands.
 bool runs_on_tensor_cores(const Plan& plan, const Head& head);
+
+/// Whether indices of a kernel's operands and results need 64 bits.
+bool index_is_wide(const BodyWriter& body, const Kernel& kernel);
+/// Adds pointers operand0, operand1 of a head's operands.
+void add_operands(BodyWriter& body, const Plan& plan, const Head& head);
 
 }  // namespace nixie::cuda
