@@ -1,5 +1,6 @@
-// Transforms convolutions of 16-bit operands, on Hopper also of f32, that only portable kernels accept: pads channels and
-// filters with zeros, and turns axes of the window into channels or filters, in the form with the least estimated time.
+// Transforms convolutions of 16-bit operands, on Hopper also of f32, that only portable kernels accept: pads channels
+// and filters with zeros, and turns axes of the window into channels or filters, in the form with the least estimated
+// time.
 //
 // Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
 // channels that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows
