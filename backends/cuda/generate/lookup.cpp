@@ -1,12 +1,41 @@
-// Writes the heads that look elements up inside map.cuh: pooling, gather and scatter (gather.cuh).
+// Writes the operands of heads, and the heads that look elements up inside map.cuh: pooling, gather, scatter
+// (gather.cuh).
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/print.h"
-#include "nixie/backends/cuda/generate/product.h"
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
+namespace {
+
+bool reaches_far(const Operand& operand) {
+  std::int64_t reach = 0;
+  for (int axis = 0; axis < operand.shape.rank(); ++axis) reach += operand.shape[axis] * operand.strides[at(axis)];
+  return reach > std::int64_t{1} << 30;
+}
+
+}  // namespace
+
+bool index_is_wide(const BodyWriter& body, const Kernel& kernel) {
+  const auto& operands = kernel.head->operands;
+  return body.wide() || kernel.domain.size() > std::int64_t{1} << 30 ||
+         std::any_of(operands.begin(), operands.end(), reaches_far);
+}
+
+// Pointers operand0, operand1 and their types.
+void add_operands(BodyWriter& body, const Plan& plan, const Head& head) {
+  for (std::size_t i = 0; i < head.operands.size(); ++i) {
+    const Operand& operand = head.operands[i];
+    const Dtype dtype = dtype_of(plan, operand.slot);
+    body.pointer(fmt::format("const {}*", type_name(dtype)), fmt::format("operand{}", i),
+                 {operand.slot, operand.offset * size_of(dtype)});
+  }
+}
+
 namespace {
 
 struct Lookup {
@@ -55,6 +84,14 @@ Lookup lookup_of(const Kernel& kernel) {
 }
 
 }  // namespace
+
+bool is_product(const Head& head) {
+  return std::visit(overloaded{[](const Matmul&) { return true; }, [](const Conv&) { return true; },
+                               [](const Pool&) { return false; }, [](const Gather&) { return false; },
+                               [](const Scatter&) { return false; }, [](const ArgSort&) { return false; },
+                               [](const Scan&) { return false; }, [](const Collective&) { return false; }},
+                    head.op);
+}
 
 HeadCode lookup_head(const Plan& plan, const Kernel& kernel, BodyWriter& body, const Frame& frame) {
   const Lookup lookup = lookup_of(kernel);

@@ -43,6 +43,11 @@ KernelCode generate_argsort(const Plan& plan, const Kernel& kernel);
 /// "Sum<f32>": the accumulator of a reduction that folds values of a type.
 std::string fold_name(ReduceKind kind, Dtype type);
 
+/// Whether indices of a kernel's operands and results need 64 bits.
+bool index_is_wide(const BodyWriter& body, const Kernel& kernel);
+/// Adds pointers operand0, operand1 of a head's operands.
+void add_operands(BodyWriter& body, const Plan& plan, const Head& head);
+
 /// A head that gathers elements: members of Body, and the call that returns its value.
 struct HeadCode {
   std::string members{}, call{};

@@ -11,7 +11,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/generate/portable.h"
-#include "nixie/backends/cuda/generate/tiles.h"
+#include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {

@@ -1,5 +1,5 @@
 // Maps products and convolutions to the templates' operands (kernels/portable/operands.cuh).
-#include "nixie/backends/cuda/generate/product.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 
 #include <algorithm>
 #include <optional>
@@ -167,32 +167,6 @@ Product product_of(const Plan& plan, const Kernel& kernel) {
 bool runs_on_tensor_cores(const Plan& plan, const Head& head) {
   const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
   return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
-}
-
-namespace {
-
-bool reaches_far(const Operand& operand) {
-  std::int64_t reach = 0;
-  for (int axis = 0; axis < operand.shape.rank(); ++axis) reach += operand.shape[axis] * operand.strides[at(axis)];
-  return reach > std::int64_t{1} << 30;
-}
-
-}  // namespace
-
-bool index_is_wide(const BodyWriter& body, const Kernel& kernel) {
-  const auto& operands = kernel.head->operands;
-  return body.wide() || kernel.domain.size() > std::int64_t{1} << 30 ||
-         std::any_of(operands.begin(), operands.end(), reaches_far);
-}
-
-// Pointers operand0, operand1 and their types.
-void add_operands(BodyWriter& body, const Plan& plan, const Head& head) {
-  for (std::size_t i = 0; i < head.operands.size(); ++i) {
-    const Operand& operand = head.operands[i];
-    const Dtype dtype = dtype_of(plan, operand.slot);
-    body.pointer(fmt::format("const {}*", type_name(dtype)), fmt::format("operand{}", i),
-                 {operand.slot, operand.offset * size_of(dtype)});
-  }
 }
 
 }  // namespace nixie::cuda

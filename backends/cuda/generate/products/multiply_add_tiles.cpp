@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "nixie/backends/cuda/generate/tiles.h"
+#include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nixie/backends/cuda/device/chip.h"
-#include "nixie/backends/cuda/generate/product.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {

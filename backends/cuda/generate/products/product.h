@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "nixie/backends/cuda/generate/body.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
@@ -25,10 +24,5 @@ Product product_of(const Plan& plan, const Kernel& kernel);
 
 /// Whether tensor cores multiply a head's operands.
 bool runs_on_tensor_cores(const Plan& plan, const Head& head);
-
-/// Whether indices of a kernel's operands and results need 64 bits.
-bool index_is_wide(const BodyWriter& body, const Kernel& kernel);
-/// Adds pointers operand0, operand1 of a head's operands.
-void add_operands(BodyWriter& body, const Plan& plan, const Head& head);
 
 }  // namespace nixie::cuda

@@ -7,8 +7,8 @@
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/print.h"
-#include "nixie/backends/cuda/generate/product.h"
-#include "nixie/backends/cuda/generate/tiles.h"
+#include "nixie/backends/cuda/generate/products/product.h"
+#include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -123,14 +123,6 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& 
                                .threads = t.threads,
                                .shared_bytes = tensor_cores ? shared_bytes_of(t, size_of(a)) : 0});
   return result;
-}
-
-bool is_product(const Head& head) {
-  return std::visit(overloaded{[](const Matmul&) { return true; }, [](const Conv&) { return true; },
-                               [](const Pool&) { return false; }, [](const Gather&) { return false; },
-                               [](const Scatter&) { return false; }, [](const ArgSort&) { return false; },
-                               [](const Scan&) { return false; }, [](const Collective&) { return false; }},
-                    head.op);
 }
 
 }  // namespace nixie::cuda

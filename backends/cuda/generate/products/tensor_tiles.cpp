@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nixie/backends/cuda/generate/tiles.h"
+#include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
 
