@@ -51,7 +51,7 @@ double clocks_of(const Product& p, const Tiling& t, std::int64_t element_bytes, 
   constexpr double kAlone = 1.35;                  // a block's steps take longer without another's between them
   constexpr double kResults = 12, kPartBytes = 40, kInstructions = 2.5, kSharedBytes = 128;  // per clock
   const double depth = t.k, warps = t.threads / 32.0, lines = t.m + t.n, results = 1.0 * t.m * t.n;
-  // Of a Hopper's operations, which are those of wgmma, mma.sync reaches a part.
+  // A Hopper's rate is that of wgmma, of which mma.sync reaches a part.
   const double rate = chip.rates.mma / kReached * (chip.has_wgmma() ? kOfWgmma : 1);
   const double products = rate / (chip.sms * chip.clock) / static_cast<double>(element_bytes);
   const double of_warps = warps * (t.m * t.warps_n / warps + 1.0 * t.n / t.warps_n);  // lines that warps read
@@ -94,7 +94,8 @@ std::vector<Tiling> tensor_tilings(const Product& p, std::int64_t element_bytes,
         std::max(t.blocks, held > 0 ? 2 : 1),
         static_cast<int>((chip.block_shared_bytes + reserved) / (shared_bytes_of(t, element_bytes) + reserved)));
     t.tiles = p.groups * ceil_div(p.m, t.m) * ceil_div(p.n, t.n);
-    const std::int64_t steps = ceil_div(p.k, t.k), least = ceil_div(p.k, kMostTensorTerms);
+    const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(p.k, t.k)),
+                       least = std::max<std::int64_t>(1, ceil_div(p.k, kMostTensorTerms));
     std::optional<Tiling> best;
     for (std::int64_t wanted = least; wanted <= std::max<std::int64_t>(least, std::min<std::int64_t>(128, steps / 4));
          wanted += std::max<std::int64_t>(1, wanted / 8)) {
