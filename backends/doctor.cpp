@@ -26,7 +26,7 @@ std::vector<Finding> examine_cuda() {
   return {examine("GPU",
                   [] {
                     const auto device = cuda::Device::open(0);
-                    return fmt::format("{}, {:.1f} GiB free", device->name(),
+                    return fmt::format("{} ({}), {:.1f} GiB free", device->name(), cuda::what_is_fast(device->chip()),
                                        static_cast<double>(device->free_bytes()) / (1 << 30));
                   }),
           examine("NVRTC",

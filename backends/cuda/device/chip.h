@@ -23,7 +23,6 @@ struct Rates {
 };
 
 struct Chip {
-  static constexpr double kClock = 1.4e9;    ///< of an SM at work, in Hz: Hopper's, whose families alone count clocks
   static constexpr double kLaunch = 2.5e-6;  ///< seconds of an empty kernel in a graph
 
   std::string architecture = {};  ///< NVRTC's name: "sm_80", "sm_90a"
@@ -32,6 +31,7 @@ struct Chip {
   std::int64_t l2_bytes = 0;
   int l2_bytes_per_clock = 50;  ///< L2 bandwidth of an SM
   Rates rates = {};
+  double clock = 1.4e9;  ///< of an SM at work, in Hz: measured on Hopper, of others what the maker promises
 
   double multiply_add_speed = 1;  ///< of kernels that multiply f32 unsplit, relative to an H200
 
@@ -47,12 +47,17 @@ struct Chip {
 /// The architecture of a compute capability.
 std::string architecture_of(int major, int minor);
 
-/// A chip by its architecture or its name: sm_80 (A100), sm_89 (L40S), sm_90a (H200, or H100 by name) or sm_100 (B200).
-/// Throws Fault::usage for others.
+/// A chip by its architecture or its name: sm_80 (A100), sm_86 (RTX3090), sm_89 (L40S, or RTX4090 by name), sm_90 (a
+/// Hopper without wgmma), sm_90a (H200, or H100 by name), sm_100 (B200) or sm_120 (RTX5090). Throws Fault::usage for
+/// others.
 Chip chip_named(const std::string& name);
 
-/// The rates of devices of an architecture; of an unknown one, those of the newest known chip.
-Rates rates_of(const std::string& architecture);
+/// A device's chip: what it says of itself, and the rates of the first known model of its architecture, or of the
+/// newest known chip, by its share of that model's SMs.
+Chip device_chip(const std::string& architecture, int sms, std::int64_t block_shared_bytes, std::int64_t l2_bytes);
+
+/// "sm_86, 28 SMs: convolutions by mma.sync ...": what a chip's owner should know about precisions.
+std::string what_is_fast(const Chip& chip);
 
 /// The prices of all known chips as a table.
 std::string price_list();

@@ -58,13 +58,9 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   name_ = properties.name;
   if (properties.major < kOldestMajor)
     fail(Fault::device, "cuda: ", name_, " has compute capability ", properties.major, ".", properties.minor,
-         ", expected 8.0 or newer; use backend: cpu");
-  const std::string architecture = architecture_of(properties.major, properties.minor);
-  chip_ = {.architecture = architecture,
-           .sms = properties.multiProcessorCount,
-           .block_shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin),
-           .l2_bytes = properties.l2CacheSize,
-           .rates = rates_of(architecture)};
+         ", expected 8.0 or newer (an A100, RTX 30 or later); use backend: cpu");
+  chip_ = device_chip(architecture_of(properties.major, properties.minor), properties.multiProcessorCount,
+                      static_cast<std::int64_t>(properties.sharedMemPerBlockOptin), properties.l2CacheSize);
   CUDA_CHECK(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking));
   cudaMemPool_t pool;
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));

@@ -29,14 +29,15 @@ class Gemm final : public Family {
     if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no product"};
     return Choice{.kernel = kernel};
   }
-  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip&) const override {
-    return product_algorithms(plan, choice.kernel);
+  std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
+    return product_algorithms(plan, choice.kernel, chip);
   }
   std::string operation(const Plan& plan, const Choice& choice) const override {
     return product_operation(plan, choice.kernel);
   }
-  KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string& tile) const override {
-    return generate_product(plan, choice.kernel, tile);
+  KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
+                      const std::string& tile) const override {
+    return generate_product(plan, choice.kernel, chip, tile);
   }
 };
 

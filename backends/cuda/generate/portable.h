@@ -20,10 +20,10 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& c
                            const std::vector<Parts>& merges = {});
 /// The same, written so that reductions of many sizes have one pattern; none if it needs several launches.
 std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
-/// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_mma.cuh).
-std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel);
+/// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_sm80.cuh).
+std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel, const Chip& chip);
 std::string product_operation(const Plan& plan, const Kernel& kernel);
-KernelCode generate_product(const Plan& plan, const Kernel& kernel, const std::string& tile = {});
+KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& tile = {});
 /// The time that a kernel should take, and the part of the chip that it fills meanwhile: other kernels run on the rest.
 struct Estimate {
   double seconds = 0, share = 1;
@@ -42,6 +42,11 @@ KernelCode generate_scan(const Plan& plan, const Kernel& kernel);
 KernelCode generate_argsort(const Plan& plan, const Kernel& kernel);
 /// "Sum<f32>": the accumulator of a reduction that folds values of a type.
 std::string fold_name(ReduceKind kind, Dtype type);
+
+/// Whether indices of a kernel's operands and results need 64 bits.
+bool index_is_wide(const BodyWriter& body, const Kernel& kernel);
+/// Adds pointers operand0, operand1 of a head's operands.
+void add_operands(BodyWriter& body, const Plan& plan, const Head& head);
 
 /// A head that gathers elements: members of Body, and the call that returns its value.
 struct HeadCode {

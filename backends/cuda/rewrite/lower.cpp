@@ -40,13 +40,14 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 void lower(Plan& plan, const Chip& chip, bool winograd) {
   split_collectives(plan);
   give_second_axis(plan);
-  if (chip.has_wgmma()) merge_phases(plan, chip);
+  merge_phases(plan, chip);
   lower_strided_input_grads(plan);
   if (chip.has_wgmma()) lower_to_planes(plan, chip);
   if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);
   split_rows(plan);
   lay_out_pools(plan);
-  if (chip.has_wgmma()) pack_rows_fp32(plan, chip), unfold_convs(plan, chip);
+  if (chip.has_wgmma()) pack_rows_fp32(plan, chip);
+  unfold_convs(plan, chip);
 
   Grouping grouping(plan, chip);
   match_heads(grouping);

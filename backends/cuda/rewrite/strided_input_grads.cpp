@@ -1,8 +1,7 @@
 // The input gradient of a strided convolution becomes convolutions of stride 1, one for each phase of the input (or one
-// for all: merge_phases in unfold/unfold_convs.cpp, with wgmma alone). Which family runs them is chosen as for any
-// convolution: on chips without wgmma (A100) gemm (families/portable.cpp). It
-// is left as it is where it has too few products, and depthwise layers to depthwise, on any chip. Filter gradients need
-// no such rewrite: their kernels read images with a stride.
+// for all: merge_phases in unfold/unfold_convs.cpp). Which family runs them is chosen as for any convolution. It is
+// left as it is where it has too few products, and depthwise layers to depthwise. Filter gradients need no such
+// rewrite: their kernels read images with a stride.
 //
 // Along an axis, dx[i] sums dy[p] w[r] over i + pad = stride p + dilation r. Pixels whose i leaves the same remainder
 // modulo the stride, a phase, use the same taps: every (stride / gcd(stride, dilation))-th one. So a phase is the

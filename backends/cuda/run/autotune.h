@@ -1,6 +1,6 @@
 // Autotunes the groups of a plan: the one place that picks each group's algorithm, by table
 // (tune/tuning_tables.h), by measurement or, in families/registry.cpp, by estimate (Family::algorithms:
-// wgmma_tiles.cpp, conv_ffma.cpp, generate/gemm.cpp).
+// wgmma_tiles.cpp, conv_ffma.cpp, generate/products/tiles.h).
 #pragma once
 
 #include <span>

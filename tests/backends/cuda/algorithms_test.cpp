@@ -99,8 +99,8 @@ TEST_P(CudaAlgorithms, LongCompileWithoutSpills) {
 TEST(CudaAlgorithms, CutLongSumsOfTensorCores) {
   const hopper_plans::Layer layer{.n = 256, .c = 1024, .h = 80, .w = 81, .k = 1024, .r = 1, .s = 1, .groups = 16};
   const auto draft = hopper_plans::filter_grad("long", layer, hopper_plans::Gradient::stored);
-  for (const Algorithm& algorithm : product_algorithms(draft.plan, draft.plan.kernels[0])) {
-    const std::string text = generate_product(draft.plan, draft.plan.kernels[0], algorithm.name).source;
+  for (const Algorithm& algorithm : product_algorithms(draft.plan, draft.plan.kernels[0], hopper())) {
+    const std::string text = generate_product(draft.plan, draft.plan.kernels[0], hopper(), algorithm.name).source;
     const std::int64_t splits = std::stoll(text.substr(text.find("kSplits = ") + 10));
     EXPECT_LE(256 * 80 * 81 / splits, kMostTensorTerms) << algorithm.name;
   }

@@ -17,7 +17,7 @@ namespace nixie::cuda {
 namespace {
 
 TEST(CudaChip, IsKnownByItsArchitecture) {
-  for (const char* name : {"sm_80", "sm_89", "sm_90a", "sm_100"}) {
+  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
     const Chip chip = chip_named(name);
     EXPECT_EQ(chip.architecture, name);
     EXPECT_GT(chip.sms, 0);
@@ -25,8 +25,8 @@ TEST(CudaChip, IsKnownByItsArchitecture) {
     EXPECT_EQ(chip.has_wgmma(), chip.architecture == "sm_90a");
   }
   EXPECT_EQ(error_of(Fault::usage, [] { chip_named("sm_70"); }),
-            "chip sm_70 is unknown, expected one of A100 (sm_80), L40S (sm_89), H200 (sm_90a), H100 (sm_90a), B200 "
-            "(sm_100)");
+            "chip sm_70 is unknown, expected one of A100 (sm_80), RTX3090 (sm_86), L40S (sm_89), RTX4090 (sm_89), H200 "
+            "(sm_90a), H100 (sm_90a), Hopper (sm_90), B200 (sm_100), RTX5090 (sm_120)");
   EXPECT_EQ(architecture_of(8, 0), "sm_80");
   EXPECT_EQ(architecture_of(9, 0), "sm_90a");
   EXPECT_EQ(architecture_of(10, 0), "sm_100");
@@ -65,13 +65,30 @@ TEST(CudaChip, PricesWork) {
 }
 
 // An H100 has less memory bandwidth than an H200, whose rates devices of their architecture have unless it is named.
+// Smaller models of an architecture have a share of its rates.
 TEST(CudaChip, OfADeviceHasTheRatesOfItsArchitecture) {
   EXPECT_LT(chip_named("H100").rates.bytes, chip_named("H200").rates.bytes);
   const struct {
     const char *architecture, *name;
-  } kCases[] = {{"sm_80", "A100"}, {"sm_89", "L40S"}, {"sm_90a", "H200"}, {"sm_100", "B200"}, {"sm_130", "B200"}};
-  for (const auto& c : kCases)
-    EXPECT_EQ(rates_of(c.architecture).bytes, chip_named(c.name).rates.bytes) << c.architecture;
+    int sms;
+  } kCases[] = {{"sm_80", "A100", 108},  {"sm_86", "RTX3090", 28},  {"sm_89", "L40S", 142},    {"sm_90a", "H200", 132},
+                {"sm_100", "B200", 148}, {"sm_120", "RTX5090", 48}, {"sm_130", "RTX5090", 170}};
+  for (const auto& c : kCases) {
+    const Chip chip = device_chip(c.architecture, c.sms, 99 << 10, 32 << 20), model = chip_named(c.name);
+    EXPECT_EQ(chip.architecture, c.architecture);
+    EXPECT_EQ(chip.sms, c.sms);
+    EXPECT_EQ(chip.block_shared_bytes, 99 << 10);
+    EXPECT_EQ(chip.l2_bytes, 32 << 20);
+    EXPECT_DOUBLE_EQ(chip.rates.bytes / chip.sms, model.rates.bytes / model.sms) << c.architecture;
+    EXPECT_DOUBLE_EQ(chip.rates.mma / chip.sms, model.rates.mma / model.sms) << c.architecture;
+    EXPECT_EQ(chip.clock, model.clock) << c.architecture;
+  }
+}
+
+TEST(CudaChip, SaysWhatIsFast) {
+  EXPECT_EQ(what_is_fast(chip_named("H200")), "sm_90a, 132 SMs: convolutions by wgmma in every precision but ieee");
+  EXPECT_EQ(what_is_fast(device_chip("sm_86", 28, 99 << 10, 3 << 20)),
+            "sm_86, 28 SMs: convolutions by mma.sync under fp16, bf16 and tf32, by multiply-adds under fp32 and ieee");
 }
 
 // One price list: no other file of the host side has a time or a rate per second.
@@ -114,7 +131,7 @@ TEST(CudaFamilies, OfHopperRefuseOtherChips) {
   kernel.stores = {{.slot = 2, .strides = x.channels_last()}};
   kernel.stages = {{.body = {{.primitive = Primitive::head}}, .stores = {{0, 0}}}};
   EXPECT_EQ(take(plan, kernel, chip_named("sm_90a"))->name(), "conv_fprop_sm90");
-  for (const char* other : {"sm_80", "sm_89", "sm_100"}) {
+  for (const char* other : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}) {
     const auto by = take(plan, kernel, chip_named(other));
     EXPECT_EQ(by->name(), "gemm") << other;
     EXPECT_TRUE(std::count(by->refused.begin(), by->refused.end(), "conv_fprop_sm90: needs sm_90a")) << other;

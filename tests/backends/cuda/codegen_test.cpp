@@ -27,7 +27,8 @@ void add_programs(CudaPrograms& programs, const std::vector<cuda_plans::Draft>& 
   for (const cuda_plans::Draft& draft : drafts)
     for (const Kernel& kernel : draft.plan.kernels) {
       const bool product = kernel.head && is_product(*kernel.head);  // a library computes some on a device
-      const KernelCode code = product ? generate_product(draft.plan, kernel) : generate(draft.plan, kernel);
+      const KernelCode code =
+          product ? generate_product(draft.plan, kernel, chip_named("sm_80")) : generate(draft.plan, kernel);
       // Division of doubles is a call; what lives across it is spilled.
       const bool may_spill = code.source.find("f64") != std::string::npos;
       programs.add(code, form_of(code), draft.name, may_spill ? 1 << 20 : 0);

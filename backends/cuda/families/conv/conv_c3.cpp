@@ -1,4 +1,4 @@
-// First layers of three channels and 3x3 windows on sm_90a, forward pass and filter gradient, optionally with the 2x2
+// First layers of three channels and 3x3 windows, forward pass and filter gradient, optionally with the 2x2
 // max pooling after them.
 #include <algorithm>
 
@@ -104,14 +104,14 @@ std::string limits(const ConvProblem& conv) {
   if (conv.r != 3 || conv.s != 3) return fmt::format("window {}x{}", conv.r, conv.s);
   if (conv.pad[0] > 1 || conv.pad[0] != conv.pad[1]) return "padding";
   if (conv.filters % 64 != 0) return fmt::format("{} filters", conv.filters);
-  return window3_shared_bytes(conv) > 100 * 1024 ? "rows too long for shared memory" : "";
+  return window3_shared_bytes(conv) > 99 * 1024 ? "rows too long for shared memory" : "";
 }
 
 class ConvC3 final : public Family {
  public:
   std::string_view name() const override { return "conv_c3"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
-    if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
+    if (!chip.has_wgmma() && kernel.head && all_f32(plan, *kernel.head)) return Refusal{"f32 needs sm_90a"};
     const ConvMatch found = conv_in_16_bits(plan, kernel, chip, limits);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);

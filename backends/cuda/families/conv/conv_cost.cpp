@@ -3,6 +3,7 @@
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "nixie/backends/cuda/families/conv/conv_ffma.h"
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
@@ -10,6 +11,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -31,9 +33,26 @@ double flops_of(const ConvProblem& conv) {
   return 2.0 * conv.images * conv.p * conv.q * conv.filters * conv.r * conv.s * conv.channels / conv.groups;
 }
 
+// As gemm_sm80 computes it, with operands in pieces of 16 bytes.
+Product product_in_pieces(const ConvProblem& conv) {
+  const std::int64_t window = std::int64_t{conv.r} * conv.s, channels = conv.channels / conv.groups,
+                     filters = conv.filters / conv.groups;
+  Product p{.groups = conv.groups, .vector_a = 8, .vector_b = 8, .one_tap = window == 1, .is_conv = true};
+  p.m = std::int64_t{conv.images} * conv.p * conv.q, p.n = filters, p.k = window * channels;
+  p.along_k_a = p.along_k_b = true;
+  if (conv.role == ConvRole::input_grad)
+    p.m = std::int64_t{conv.images} * conv.height * conv.width, p.n = channels, p.k = window * filters,
+    p.along_k_b = false;
+  if (conv.role == ConvRole::filter_grad)
+    p.k = std::exchange(p.m, filters), p.n = window * channels, p.along_k_a = p.along_k_b = false;
+  return p;
+}
+
 }  // namespace
 
 Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
+  if (!chip.has_wgmma())
+    return {.clocks = tensor_tilings(product_in_pieces(conv), 2, chip).front().clocks, .launches = 1};
   if (conv.role != ConvRole::filter_grad) return tile_work(conv, forward_tiles(conv, chip).front());
   const Work work = tile_work(conv, gradient_tiles(conv, chip).front());
   const auto patch = gradient_patch(conv, chip);

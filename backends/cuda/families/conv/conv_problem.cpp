@@ -7,7 +7,7 @@
 #include "nixie/backends/cuda/families/conv/conv_cost.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
-#include "nixie/backends/cuda/generate/product.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 

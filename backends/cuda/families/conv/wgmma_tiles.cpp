@@ -1,5 +1,5 @@
 // The tiles of 16-bit convolutions on sm_90a and an estimate of each, in clocks: the fastest runs, unless a line of
-// tune/*.tsv names another. f32: conv_ffma.cpp; other chips: generate/gemm.cpp.
+// tune/*.tsv names another. f32: conv_ffma.cpp; other chips: generate/products/tiles.h.
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 
 #include <algorithm>

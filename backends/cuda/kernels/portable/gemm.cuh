@@ -1,11 +1,11 @@
 // Portable matrix products: D[m, n] = sum over k of A[m, k] B[k, n] in every group, wherever A and B are in memory.
 //
-// Problem (operands.cuh) maps operands to memory: row(group, m) and column(group, n) precompute what does not depend on
-// k; find_a(row, k, index, span) and find_b(column, k, index, span) give the index of a piece of kVectorA or kVectorB
-// elements, or return false if the piece is outside the operand and counts as 0; finish(place(group, m, n), values)
-// runs the epilogue for kLanes neighbours (here 1), if that element of the result exists. A block computes a tile of
-// kTileM x kTileN, a thread kThreadM x kThreadN of it. If there are few tiles, kSplits blocks share the sum over k
-// (split-K), and the last block to arrive adds the partial sums in order.
+// Problem (operands.cuh) maps operands to memory: row, column, term_a and term_b precompute what depends on a line or
+// on k alone; find_a and find_b give the index of a piece of kVectorA or kVectorB elements, or return false if the
+// piece is outside the operand and counts as 0; finish(place(group, m, n), values) runs the epilogue for kLanes
+// neighbours (here 1), if that element of the result exists. A block computes a tile of kTileM x kTileN, a thread
+// kThreadM x kThreadN of it. If there are few tiles, kSplits blocks share the sum over k (split-K), and the last block
+// to arrive adds the partial sums in order.
 #pragma once
 
 #include "math.cuh"
@@ -129,43 +129,88 @@ __device__ inline auto piece(const T* from, bool inside, const Span& span) {
     return inside ? read<count>(from) : filled<count>(T());
 }
 
-// A thread's pieces of both operands, in flight from memory.
+// What a Feed asks a Problem about its first operand, and about its second.
 template <class Problem>
-struct Feeder {
+struct FirstOperand {
+  using T = typename Problem::A;
   using Index = typename Problem::Index;
-  static constexpr int depth = Problem::kTileK, threads = Problem::kThreads;
-  using MoveA = Mover<Problem::kTileM, depth, threads, Problem::kAlongKA, Problem::kVectorA>;
-  using MoveB = Mover<Problem::kTileN, depth, threads, Problem::kAlongKB, Problem::kVectorB>;
+  static constexpr int extent = Problem::kTileM, vector = Problem::kVectorA;
+  static constexpr bool along_k = Problem::kAlongKA, ragged = Problem::kRaggedA;
+  static const T* memory(const Problem& p) { return p.first(); }
+  static auto line(const Problem& p, const Tile<Problem>& tile, int at) { return p.row(tile.group, tile.m + at); }
+  static auto term(const Problem& p, Index first, int offset) { return p.term_a(first, offset); }
+  template <class Line, class Term>
+  static bool find(const Problem& p, const Line& line, const Term& term, Index& index, Span& span) {
+    return p.find_a(line, term, index, span);
+  }
+};
+template <class Problem>
+struct SecondOperand {
+  using T = typename Problem::B;
+  using Index = typename Problem::Index;
+  static constexpr int extent = Problem::kTileN, vector = Problem::kVectorB;
+  static constexpr bool along_k = Problem::kAlongKB, ragged = Problem::kRaggedB;
+  static const T* memory(const Problem& p) { return p.second(); }
+  static auto line(const Problem& p, const Tile<Problem>& tile, int at) { return p.column(tile.group, tile.n + at); }
+  static auto term(const Problem& p, Index first, int offset) { return p.term_b(first, offset); }
+  template <class Line, class Term>
+  static bool find(const Problem& p, const Line& line, const Term& term, Index& index, Span& span) {
+    return p.find_b(line, term, index, span);
+  }
+};
+
+// A thread's pieces of one operand, step by step along k.
+template <class Problem, template <class> class Which>
+struct Feed {
+  using Operand = Which<Problem>;
+  using Index = typename Problem::Index;
+  using T = typename Operand::T;
+  static constexpr int depth = Problem::kTileK, vector = Operand::vector;
+  static constexpr bool along_k = Operand::along_k, ragged = Operand::ragged;
+  static constexpr bool whole = Problem::kK % depth == 0;  // so is every step that begins before `end`
+  using Move = Mover<Operand::extent, depth, Problem::kThreads, along_k, vector>;
   const Problem& problem;
   const Index end;
-  decltype(problem.row(0, Index())) rows[MoveA::lines];
-  decltype(problem.column(0, Index())) columns[MoveB::lines];
-  decltype(piece<Problem::kVectorA, Problem::kRaggedA>(problem.first(), true, Span())) a[MoveA::count];
-  decltype(piece<Problem::kVectorB, Problem::kRaggedB>(problem.second(), true, Span())) b[MoveB::count];
+  decltype(Operand::line(problem, Tile<Problem>(), 0)) lines[Move::lines];
 
-  Feeder(const Problem& p, const Tile<Problem>& tile) : problem(p), end(tile.end) {
+  Feed(const Problem& p, const Tile<Problem>& tile) : problem(p), end(tile.end) {
 #pragma unroll
-    for (int i = 0; i < MoveA::lines; ++i) rows[i] = problem.row(tile.group, tile.m + MoveA::line(i));
-#pragma unroll
-    for (int i = 0; i < MoveB::lines; ++i) columns[i] = problem.column(tile.group, tile.n + MoveB::line(i));
+    for (int i = 0; i < Move::lines; ++i) lines[i] = Operand::line(p, tile, Move::line(i));
   }
-  void fetch(Index k0) {
+  // Calls act(i, address, inside, span) for each piece of the step that begins at k0.
+  template <class Act>
+  void each(Index k0, const Act& act) const {
+    auto term = Operand::term(problem, k0, Move::k(0));
 #pragma unroll
-    for (int i = 0; i < MoveA::count; ++i) {
-      const Index k = k0 + MoveA::k(i);
+    for (int i = 0; i < Move::count; ++i) {
+      if (!along_k && i > 0) term = Operand::term(problem, k0, Move::k(i));
       Index index = 0;
       Span span;
-      const bool inside = k < end && problem.find_a(rows[Problem::kAlongKA ? i : 0], k, index, span);
-      a[i] = piece<Problem::kVectorA, Problem::kRaggedA>(problem.first() + index, inside, span);
+      const bool in_sum = whole || k0 + Move::k(i) < end;
+      const bool inside = Operand::find(problem, lines[along_k ? i : 0], term, index, span) && in_sum;
+      act(i, Operand::memory(problem) + index, inside, span);
     }
+  }
+};
+
+// The same, loaded into registers.
+template <class Problem, template <class> class Which>
+struct LoadingFeed : Feed<Problem, Which> {
+  using Base = Feed<Problem, Which>;
+  using typename Base::Move, typename Base::T;
+  decltype(piece<Base::vector, Base::ragged>(static_cast<const T*>(nullptr), true, Span())) pieces[Move::count];
+
+  using Base::Base;
+  void fetch(typename Base::Index k0) {
+    this->each(k0, [&](int i, const T* from, bool inside, const Span& span) {
+      pieces[i] = piece<Base::vector, Base::ragged>(from, inside, span);
+    });
+  }
+  // Waits for them, and calls act(line, k, vector), where they belong in the tile.
+  template <class Act>
+  void for_each(const Act& act) const {
 #pragma unroll
-    for (int i = 0; i < MoveB::count; ++i) {
-      const Index k = k0 + MoveB::k(i);
-      Index index = 0;
-      Span span;
-      const bool inside = k < end && problem.find_b(columns[Problem::kAlongKB ? i : 0], k, index, span);
-      b[i] = piece<Problem::kVectorB, Problem::kRaggedB>(problem.second() + index, inside, span);
-    }
+    for (int i = 0; i < Move::count; ++i) act(Move::line(i), Move::k(i), arrived(pieces[i]));
   }
 };
 
@@ -176,14 +221,13 @@ __device__ void gemm(const Problem& problem) {
   constexpr int tile_m = Problem::kTileM, tile_n = Problem::kTileN, tile_k = Problem::kTileK;
   constexpr int thread_m = Problem::kThreadM, thread_n = Problem::kThreadN, threads = Problem::kThreads;
   static_assert(threads == tile_m / thread_m * (tile_n / thread_n) && thread_m % 4 == 0 && thread_n % 4 == 0);
-  using MoveA = typename Feeder<Problem>::MoveA;
-  using MoveB = typename Feeder<Problem>::MoveB;
   // Double buffering: one tile is filled while the other is used.
   __shared__ alignas(16) T shared_a[2][tile_k][tile_m + 4];
   __shared__ alignas(16) T shared_b[2][tile_k][tile_n + 4];
 
   const Tile<Problem> tile;
-  Feeder<Problem> next(problem, tile);
+  LoadingFeed<Problem, FirstOperand> next_a(problem, tile);
+  LoadingFeed<Problem, SecondOperand> next_b(problem, tile);
 
   const int tx = threadIdx.x % (tile_n / thread_n), ty = threadIdx.x / (tile_n / thread_n);
   constexpr int far_m = tile_m / (thread_m / 4), far_n = tile_n / (thread_n / 4);  // between a thread's quads
@@ -191,28 +235,28 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
   for (int i = 0; i < thread_m * thread_n; ++i) sum[i] = 0;
 
+  const auto fetch = [&](Index k0) { next_a.fetch(k0), next_b.fetch(k0); };
   const auto fill = [&](int half) {
-#pragma unroll
-    for (int i = 0; i < MoveA::count; ++i)
+    next_a.for_each([&](int line, int k, const auto& values) {
 #pragma unroll
       for (int e = 0; e < Problem::kVectorA; ++e)
-        shared_a[half][MoveA::k(i) + (Problem::kAlongKA ? e : 0)][MoveA::line(i) + (Problem::kAlongKA ? 0 : e)] =
-            convert<T>(arrived(next.a[i]).lane[e]);
-#pragma unroll
-    for (int i = 0; i < MoveB::count; ++i)
+        shared_a[half][k + (Problem::kAlongKA ? e : 0)][line + (Problem::kAlongKA ? 0 : e)] =
+            convert<T>(values.lane[e]);
+    });
+    next_b.for_each([&](int line, int k, const auto& values) {
 #pragma unroll
       for (int e = 0; e < Problem::kVectorB; ++e)
-        shared_b[half][MoveB::k(i) + (Problem::kAlongKB ? e : 0)][MoveB::line(i) + (Problem::kAlongKB ? 0 : e)] =
-            convert<T>(arrived(next.b[i]).lane[e]);
+        shared_b[half][k + (Problem::kAlongKB ? e : 0)][line + (Problem::kAlongKB ? 0 : e)] =
+            convert<T>(values.lane[e]);
+    });
     __syncthreads();
   };
-
-  next.fetch(tile.begin);
+  if (tile.begin < tile.end) fetch(tile.begin);
   fill(0);
   int half = 0;
   for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k, half ^= 1) {
     const bool more = k0 + tile_k < tile.end;
-    if (more) next.fetch(k0 + tile_k);  // in flight while the products are computed
+    if (more) fetch(k0 + tile_k);  // in flight while the products are computed
 #pragma unroll
     for (int k = 0; k < tile_k; ++k) {
       T a[thread_m], b[thread_n];

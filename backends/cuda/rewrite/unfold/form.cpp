@@ -65,6 +65,7 @@ Work product_work(const Form& form, const ConvProblem& conv, bool patches, const
     work.clocks /= chip.multiply_add_speed;
     return work;
   }
+  if (!chip.has_wgmma()) return tensor_core_work(conv, chip);
   const Tile tile = (sum.gradient ? gradient_tiles(conv, chip) : forward_tiles(conv, chip)).front();
   Work work = tile_work(conv, tile);
   work.l2_bytes = bytes_of_lines(form, conv, tile);

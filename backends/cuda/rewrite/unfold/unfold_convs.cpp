@@ -1,5 +1,6 @@
-// Transforms convolutions of 16-bit or f32 operands that none of Hopper's kernels accepts: pads channels and filters
-// with zeros, and turns axes of the window into channels or filters, in the form with the least estimated time.
+// Transforms convolutions of 16-bit operands, on Hopper also of f32, that only portable kernels accept: pads channels
+// and filters with zeros, and turns axes of the window into channels or filters, in the form with the least estimated
+// time.
 //
 // Taps as channels (im2col): images are copied once for each tap, or once in all, with their padding and enough
 // channels that a row of the window, read as the channels of one pixel, begins at a multiple of 16 bytes; such rows
@@ -63,6 +64,7 @@ class Unfolding {
     if (!conv) return {};
     const bool strided = conv->role == ConvRole::input_grad && conv->stride != std::array{1, 1};
     if (!by_rank_ && strided != (only_ == Only::strided_input_grads)) return {};
+    if (!by_rank_ && !strided && !chip_.has_wgmma() && reads_pieces(*conv)) return {};
     const Choice choice = take(plan_, kernel, chip_)->choices.front();
     const bool portable = is_portable(choice);
     if (!portable && (by_rank_ || !fills_badly(*conv, choice.family->name()) || problem_of(choice).by_rows)) return {};
@@ -78,6 +80,11 @@ class Unfolding {
     return gains ? std::optional(all[0]) : std::nullopt;
   }
 
+  // Without wgmma layers of one group whose channels and filters are read in pieces of 16 bytes stay as they are.
+  static bool reads_pieces(const ConvProblem& conv) {
+    return conv.groups == 1 && conv.channels % 8 == 0 && conv.filters % 8 == 0;
+  }
+
   // By a kernel that competes with forms by its estimate, not with a kernel of its own for such layers.
   static bool is_portable(const Choice& choice) {
     return choice.family->name() == "gemm" || choice.family->name() == "conv_ffma_sm90";
@@ -88,9 +95,10 @@ class Unfolding {
                            : chip_.seconds(tensor_core_work(conv, chip_));
   }
 
-  // The sizes of a convolution as it is multiplied: in halves, f32 operands in planes or, under `ieee`, as they are.
+  // The sizes of a convolution as it is multiplied: in halves; with wgmma f32 operands in planes or, under `ieee`, as
+  // they are.
   std::optional<ConvProblem> as_multiplied(const Kernel& kernel) const {
-    if (const auto conv = in_16_bits(kernel)) return conv;
+    if (const auto conv = in_16_bits(kernel); conv || !chip_.has_wgmma()) return conv;
     const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
     const auto* conv = std::get_if<ConvProblem>(&match);
     if (!conv || !all_f32(plan_, *kernel.head)) return {};

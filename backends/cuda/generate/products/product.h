@@ -1,4 +1,4 @@
-// Product: how gemm.cuh and gemm_mma.cuh compute a matrix product or a convolution, and how they read its operands.
+// Product: how gemm.cuh and gemm_sm80.cuh compute a matrix product or a convolution, and how they read its operands.
 #pragma once
 
 #include <string>

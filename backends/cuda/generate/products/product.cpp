@@ -1,5 +1,5 @@
 // Maps products and convolutions to the templates' operands (kernels/portable/operands.cuh).
-#include "nixie/backends/cuda/generate/product.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 
 #include <algorithm>
 #include <optional>

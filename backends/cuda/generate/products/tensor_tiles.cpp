@@ -1,0 +1,113 @@
+// The tiles of products on tensor cores by mma.sync (gemm_sm80.cuh).
+#include <algorithm>
+#include <cmath>
+
+#include "nixie/backends/cuda/generate/products/tiles.h"
+#include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
+#include "nixie/core/base/integer_math.h"
+
+namespace nixie::cuda {
+namespace {
+
+constexpr int kStepBytes = 64;  // of a line in one step
+
+// Tiles of 64 x 64 sums a warp, and smaller ones; `blocks` as registers allow.
+const Tiling kTiles[] = {
+    {.m = 128, .n = 256, .threads = 256, .warps_n = 4, .blocks = 1},
+    {.m = 256, .n = 128, .threads = 256, .warps_n = 2, .blocks = 1},
+    {.m = 128, .n = 128, .threads = 128, .warps_n = 2, .blocks = 2},
+    {.m = 256, .n = 64, .threads = 128, .warps_n = 1, .blocks = 2},
+    {.m = 64, .n = 256, .threads = 128, .warps_n = 4, .blocks = 2},
+    {.m = 128, .n = 64, .threads = 128, .warps_n = 2, .blocks = 3},
+    {.m = 64, .n = 128, .threads = 128, .warps_n = 2, .blocks = 3},
+    {.m = 64, .n = 64, .threads = 128, .warps_n = 2, .blocks = 3},
+    {.m = 128, .n = 32, .threads = 128, .warps_n = 1, .blocks = 3},
+    {.m = 32, .n = 128, .threads = 128, .warps_n = 4, .blocks = 3},
+};
+
+// One operand's pieces of a step: how many a thread has, and the instructions for each.
+struct Pieces {
+  double count = 0, instructions = 0;
+  int registers = 0;  // that hold those on their way
+};
+
+Pieces pieces_of(int lines, int vector, bool ragged, bool along_k, const Product& p, const Tiling& t,
+                 std::int64_t element_bytes, bool converts) {
+  const int width = std::min<int>(vector, static_cast<int>(16 / element_bytes));
+  const bool is_async = !ragged && !converts && width * element_bytes >= 4;
+  Pieces pieces{.count = 1.0 * lines * t.k / t.threads / width};
+  pieces.instructions = (ragged ? 45 : width * element_bytes == 16 ? 6 : 14) + (along_k || p.one_tap ? 2 : 12);
+  pieces.registers = static_cast<int>(is_async ? 0 : pieces.count * (ragged ? 11 : 1));
+  return pieces;
+}
+
+// The clocks of the busiest SM: products, reads of L2 or of shared memory, or instructions, whichever take longest;
+// where few blocks share it, their waits. The instructions' rates are the makers', the waits predictions.
+double clocks_of(const Product& p, const Tiling& t, std::int64_t element_bytes, const Chip& chip, int resident,
+                 double of_pieces, bool is_async) {
+  constexpr double kOfWgmma = 0.62, kReached = 0.61,
+                   kNotHidden = 0.3;               // of a datasheet's operations; of reads behind products
+  constexpr double kLatency = 900, kBegin = 2500;  // of a read, of a block's first products and last results
+  constexpr double kAlone = 1.35;                  // a block's steps take longer without another's between them
+  constexpr double kResults = 12, kPartBytes = 40, kInstructions = 2.5, kSharedBytes = 128;  // per clock
+  const double depth = t.k, warps = t.threads / 32.0, lines = t.m + t.n, results = 1.0 * t.m * t.n;
+  // A Hopper's rate is that of wgmma, of which mma.sync reaches a part.
+  const double rate = chip.rates.mma / kReached * (chip.has_wgmma() ? kOfWgmma : 1);
+  const double products = rate / (chip.sms * chip.clock) / static_cast<double>(element_bytes);
+  const double of_warps = warps * (t.m * t.warps_n / warps + 1.0 * t.n / t.warps_n);  // lines that warps read
+  const double mmas = results * depth * static_cast<double>(element_bytes) / (16 * 8 * 32);
+  const double shared = (lines + of_warps) * kStepBytes / kSharedBytes;
+  const double step =
+      std::max({results * depth / products + kNotHidden * shared, lines * kStepBytes / chip.l2_bytes_per_clock, shared,
+                (warps * of_pieces + 1.5 * mmas) / kInstructions});
+  const double alone = std::max((resident > 1 ? kAlone : 1) * step, kLatency / (is_async ? t.stages - 2 : 1) + 100);
+  const double blocks = std::ceil(static_cast<double>(t.tiles * t.splits) / chip.sms),
+               waves = std::ceil(blocks / resident);
+  const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits);
+  double clocks = std::max(blocks * steps * step, waves * steps * alone) + waves * kBegin + blocks * results / kResults;
+  if (t.splits > 1) clocks += results * 4 / kPartBytes * (blocks + t.splits) + 2 * kLatency;
+  return clocks;
+}
+
+}  // namespace
+
+std::int64_t shared_bytes_of(const Tiling& t, std::int64_t element_bytes) {
+  return element_bytes * t.stages * (t.m + t.n) * t.k;
+}
+
+std::vector<Tiling> tensor_tilings(const Product& p, std::int64_t element_bytes, const Chip& chip, bool converts) {
+  constexpr int kRegisters = 210;                                              // beside addresses
+  const bool by_floats = element_bytes == 4 && !(p.along_k_a && p.along_k_b);  // each with an address
+  std::vector<Tiling> all;
+  for (Tiling t : kTiles) {
+    t.k = static_cast<int>(kStepBytes / element_bytes), t.stages = 4;
+    const Pieces a = pieces_of(t.m, p.vector_a, p.ragged_a, p.along_k_a, p, t, element_bytes, converts),
+                 b = pieces_of(t.n, p.vector_b, p.ragged_b, p.along_k_b, p, t, element_bytes, converts);
+    const int held = a.registers + b.registers, sums = t.m * t.n / t.threads,
+              lines = p.one_tap || !p.along_k_a ? 0 : static_cast<int>(3 * a.count);
+    if (held > 0) t.blocks = 1;
+    if (by_floats || std::max(a.count, b.count) > 8) t.blocks = std::min(t.blocks, 2);
+    if (sums + sums / 2 + held + lines > (by_floats ? kRegisters / 2 : kRegisters)) continue;
+    if (shared_bytes_of(t, element_bytes) > chip.block_shared_bytes) continue;
+    constexpr std::int64_t reserved = 1024;  // of each block's shared memory
+    const int resident = std::min<int>(
+        std::max(t.blocks, held > 0 ? 2 : 1),
+        static_cast<int>((chip.block_shared_bytes + reserved) / (shared_bytes_of(t, element_bytes) + reserved)));
+    t.tiles = p.groups * ceil_div(p.m, t.m) * ceil_div(p.n, t.n);
+    const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(p.k, t.k)),
+                       least = std::max<std::int64_t>(1, ceil_div(p.k, kMostTensorTerms));
+    std::optional<Tiling> best;
+    for (std::int64_t wanted = least; wanted <= std::max<std::int64_t>(least, std::min<std::int64_t>(128, steps / 4));
+         wanted += std::max<std::int64_t>(1, wanted / 8)) {
+      t.splits = static_cast<int>(ceil_div(steps, ceil_div(steps, wanted)));  // none is empty
+      t.clocks = clocks_of(p, t, element_bytes, chip, resident, a.count * a.instructions + b.count * b.instructions,
+                           held == 0);
+      if (!best || t.clocks < best->clocks) best = t;
+    }
+    all.push_back(*best);
+  }
+  std::ranges::stable_sort(all, {}, &Tiling::clocks);
+  return all;
+}
+
+}  // namespace nixie::cuda

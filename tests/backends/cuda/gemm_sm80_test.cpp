@@ -1,0 +1,142 @@
+// Products and convolutions by mma.sync (gemm_sm80.cuh): tiles fit every chip, programs compile for each without
+// spills; with a device, results of every tile against doubles.
+#ifdef NIXIE_WITH_CUDA
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "nixie/backends/cpu/backend.h"
+#include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/tests/backends/cuda/compiled_by.h"
+#include "nixie/tests/backends/cuda/device.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/compiler_log.h"
+
+namespace nixie {
+namespace {
+
+using cuda_plans::Draft;
+using hopper_plans::Forward;
+using hopper_plans::Gradient;
+using hopper_plans::Layer;
+
+// A Hopper without wgmma is among them.
+constexpr const char* kChips[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"};
+
+struct Case {
+  std::string name;
+  Layer layer;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"window", Layer{.n = 2, .c = 40, .h = 9, .w = 7, .k = 72, .r = 3, .s = 3, .pad = {1, 1}}},
+      {"one_tap", Layer{.n = 3, .c = 64, .h = 7, .w = 7, .k = 136, .r = 1, .s = 1}},
+      {"strided", Layer{.n = 2, .c = 32, .h = 11, .w = 9, .k = 64, .r = 3, .s = 3, .stride = {2, 2}, .pad = {1, 1}}},
+      {"dilated", Layer{.n = 2, .c = 24, .h = 13, .w = 9, .k = 40, .r = 3, .s = 2, .pad = {3, 1}, .dilation = {3, 2}}},
+      {"whole_steps", Layer{.n = 2, .c = 64, .h = 6, .w = 9, .k = 128, .r = 3, .s = 3, .pad = {1, 1}}},
+      {"groups", Layer{.n = 2, .c = 32, .h = 6, .w = 9, .k = 48, .r = 3, .s = 3, .pad = {1, 1}, .groups = 2}},
+      {"pairs", Layer{.n = 2, .c = 10, .h = 8, .w = 9, .k = 26, .r = 3, .s = 3, .pad = {1, 1}}},
+      {"row_major", Layer{.n = 2, .c = 24, .h = 7, .w = 8, .k = 40, .r = 3, .s = 3, .pad = {1, 1}, .row_major = true}},
+      {"bf16", Layer{.n = 2, .c = 64, .h = 7, .w = 8, .k = 64, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::bf16}},
+      {"tf32", Layer{.n = 2,
+                     .c = 24,
+                     .h = 7,
+                     .w = 8,
+                     .k = 40,
+                     .r = 3,
+                     .s = 3,
+                     .pad = {1, 1},
+                     .dtype = Dtype::f32,
+                     .math = Math::tf32}},
+      {"shared_sums", Layer{.n = 12, .c = 64, .h = 28, .w = 28, .k = 64, .r = 1, .s = 1}},
+  };
+}
+
+std::vector<Draft> drafts(const Case& of) {
+  return {hopper_plans::forward(of.name + "_forward", of.layer, Forward::residual),
+          hopper_plans::input_grad(of.name + "_input_grad", of.layer, true),
+          hopper_plans::filter_grad(of.name + "_filter_grad", of.layer, Gradient::updated)};
+}
+
+void expect_compile(const std::vector<std::string>& sources, const std::string& chip) {
+  for (const cuda::Cubin& cubin : cuda::compile_sources(sources, chip))
+    EXPECT_EQ(cuda::complaints(cubin.log, 0), "") << chip;
+}
+
+class CudaGemmSm80 : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaGemmSm80, TilesFitEveryChip) {
+  for (const char* name : kChips) {
+    const cuda::Chip chip = cuda::chip_named(name);
+    for (const Draft& draft : drafts(GetParam())) {
+      const Kernel& kernel = draft.plan.kernels.front();
+      const auto algorithms = cuda::product_algorithms(draft.plan, kernel, chip);
+      ASSERT_FALSE(algorithms.empty());
+      EXPECT_TRUE(std::ranges::is_sorted(algorithms, {}, &cuda::Algorithm::estimate));
+      for (const cuda::Algorithm& algorithm : algorithms) {
+        const cuda::KernelCode code = cuda::generate_product(draft.plan, kernel, chip, algorithm.name);
+        EXPECT_EQ(code.variant, "gemm_sm80 " + algorithm.name);
+        EXPECT_LE(code.launches.at(0).shared_bytes, chip.block_shared_bytes) << name;
+      }
+    }
+  }
+}
+
+TEST_P(CudaGemmSm80, LongEveryTileCompilesForEveryChip) {
+  for (const char* name : kChips) {
+    const cuda::Chip chip = cuda::chip_named(name);
+    std::vector<std::string> sources;
+    for (const Draft& draft : drafts(GetParam()))
+      for (const auto& algorithm : cuda::product_algorithms(draft.plan, draft.plan.kernels.front(), chip))
+        sources.push_back(cuda::generate_product(draft.plan, draft.plan.kernels.front(), chip, algorithm.name).source);
+    expect_compile(sources, name);
+  }
+}
+
+// Every tile, in the roles by turns, for one chip; and a large layer's tiles for each.
+TEST(CudaGemmSm80Programs, CompileForEveryChip) {
+  const Case large{"large", Layer{.n = 64, .c = 256, .h = 28, .w = 28, .k = 256, .r = 3, .s = 3, .pad = {1, 1}}};
+  for (const char* name : kChips) {
+    const cuda::Chip chip = cuda::chip_named(name);
+    std::vector<std::string> sources;
+    std::size_t turn = 0;
+    for (const Draft& draft : drafts(large)) {
+      const Kernel& kernel = draft.plan.kernels.front();
+      sources.push_back(cuda::generate_product(draft.plan, kernel, chip).source);
+      if (chip.architecture != kChips[0]) continue;
+      for (const auto& algorithm : cuda::product_algorithms(draft.plan, kernel, chip))
+        if (turn++ % 3 == 0) sources.push_back(cuda::generate_product(draft.plan, kernel, chip, algorithm.name).source);
+    }
+    expect_compile(sources, name);
+  }
+}
+
+// Chosen for an A100, on any device; by the estimates, and by another tile or all of them.
+void expect_doubles(const Case& of, bool every_tile) {
+  if (!cuda_or_null()) GTEST_SKIP() << "no GPU";
+  setenv("NIXIE_CHIP", "sm_80", 1);
+  for (const Draft& draft : drafts(of)) {
+    const std::vector<Array> expected =
+        cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, cuda_plans::eighths);
+    for (const auto& [name, table] : every_tile ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
+      const CompiledBy compiled_by(table);
+      const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, cuda_plans::eighths);
+      cuda_plans::expect_rounded(found, expected, fmt::format("{} by {}", draft.name, name));
+    }
+  }
+  unsetenv("NIXIE_CHIP");
+}
+
+TEST_P(CudaGemmSm80, AgreesWithDoubles) { expect_doubles(GetParam(), false); }
+TEST_P(CudaGemmSm80, LongAgreesWithDoublesByEveryTile) { expect_doubles(GetParam(), true); }
+
+INSTANTIATE_TEST_SUITE_P(Layers, CudaGemmSm80, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace nixie
+#endif
