@@ -101,6 +101,37 @@ TEST(CudaWgradSchedule, CoversTilesOfVeryManyStages) {
   }
 }
 
+// The blocks of a cluster take consecutive shares, as long as each other, of every item of their worker.
+TEST(CudaWgradSchedule, BlocksOfAClusterShareItems) {
+  for (const Case& c : {Case{8, 4, 98, 66}, {1, 1, 784, 33}, {2, 50, 40, 66}, {9, 9, 300, 33, 60}})
+    for (const int blocks : {2, 4}) {
+      const WgradSchedule whole = schedule_wgrad(c.rows, c.columns, c.stages, c.workers, c.most),
+                          shared = shared_in_clusters(whole, blocks);
+      EXPECT_EQ(shared.slots, whole.slots);
+      EXPECT_EQ(shared.splits.size(), whole.splits.size());
+      ASSERT_EQ(shared.first_items.size(), static_cast<std::size_t>(blocks * c.workers) + 1);
+      for (int worker = 0; worker < c.workers; ++worker) {
+        const int first = whole.first_items.at(static_cast<std::size_t>(worker)),
+                  count = whole.first_items.at(static_cast<std::size_t>(worker) + 1) - first;
+        for (int i = 0; i < count; ++i) {
+          const WgradItem& item = whole.items.at(static_cast<std::size_t>(first + i));
+          int next = item.first;
+          for (int block = 0; block < blocks; ++block) {
+            const auto of_block = static_cast<std::size_t>(worker * blocks + block);
+            ASSERT_EQ(shared.first_items.at(of_block + 1) - shared.first_items.at(of_block), count);
+            const WgradItem& part = shared.items.at(static_cast<std::size_t>(shared.first_items.at(of_block) + i));
+            EXPECT_EQ(part.tile, item.tile);
+            EXPECT_EQ(part.slot, item.slot);
+            EXPECT_EQ(part.first, next);
+            EXPECT_LE(std::abs(part.count * blocks - item.count), blocks);
+            next += part.count;
+          }
+          EXPECT_EQ(next, item.first + item.count);
+        }
+      }
+    }
+}
+
 TEST(CudaWgradSchedule, BlocksEndTogether) {
   // Tiles of 128 x 256 of layers of VGG-A and Overfeat on 132 multiprocessors: at most an eighth above an even share.
   for (const Case& c :

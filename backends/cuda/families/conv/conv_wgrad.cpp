@@ -44,6 +44,7 @@ struct Program {
   std::int64_t tiles_m = 0;  // rows of tiles
   int rows = 0;              // of a tile
   int consumers = 0, sharing = 0, lines = 1;
+  int cluster = 1;       // blocks that share items
   int mma_m = 0, n = 0;  // of a consumer
   std::int64_t ring_bytes = 0;
   std::vector<TensorMap> maps = {};
@@ -64,6 +65,7 @@ Program of_tile(const Plan& plan, const Choice& choice, const Tile& tile, const 
       .rows = tile.rows(),
       .consumers = tile.consumers,
       .sharing = tile.sharing(),
+      .cluster = tile.splits,
       .mma_m = tile.mma_m,
       .n = tile.n,
       .ring_bytes = std::int64_t{tile.stages} * planes * (tile.rows() + tile.n) * 128};
@@ -144,6 +146,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
+                         {"CONV_CLUSTER", program.cluster},
                          {"CONV_PREFETCH", prefetches},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
                          {"CONV_ROW_S", conv.row_s}}) +

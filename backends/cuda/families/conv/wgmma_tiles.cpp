@@ -60,6 +60,8 @@ struct Points {
   static constexpr double kStored = 0.075, kStoredInTurn = 0.134;         // clocks for each result
   static constexpr double kPart = 8.0 / 2635, kSplit = 3750, kJoin = 38;  // of the chip, for each number of a part; of
                                                                           // adding parts; for each part of a tile
+  static constexpr double kMeet = 3500, kShared = 0.2;                    // of a cluster's exchange; for each number of
+                                                                          // another block
   static constexpr double kGradientClock = 0.908;                         // of Chip's
 };
 
@@ -112,6 +114,12 @@ std::int64_t longest_block(const WgradSchedule& schedule, std::int64_t stage, st
   return longest;
 }
 
+// Clocks in which the blocks of a cluster exchange their sums.
+double exchange_clocks(const Tile& tile) {
+  return tile.splits == 1 ? 0
+                          : Points::kMeet + Points::kShared * tile.rows() * tile.n * (tile.splits - 1) / tile.splits;
+}
+
 // Sets the clocks of the busiest block, and of partial tiles that are written to L2 and read again.
 void estimate_gradient(Tile& tile, const ConvProblem& conv, int epilogue_bytes, const Chip& chip) {
   const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
@@ -131,11 +139,13 @@ void estimate_gradient(Tile& tile, const ConvProblem& conv, int epilogue_bytes, 
                memory = bytes / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) / Points::kGradientClock;
   const auto stage = static_cast<std::int64_t>(
       point_stage_clocks(tile, lines, 64, conv.products(), Points::kGradientL2, Points::kGradientStage));
-  double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, epilogue, tile.in_turn)));
+  const auto of_item = epilogue + static_cast<std::int64_t>(exchange_clocks(tile));
+  double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, of_item, tile.in_turn)));
   if (!schedule.splits.empty())
     clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n +
               Points::kJoin * schedule.slots / static_cast<double>(schedule.splits.size());
   tile.clocks = static_cast<std::int64_t>(clocks);
+  if (tile.splits > 1) tile.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
 }
 
 int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
@@ -271,6 +281,19 @@ std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, const Ch
 
 namespace {
 
+// The tile by clusters of two blocks, if these leave no parts. Pairs of SMs are what any chip has; clusters of four or
+// eight do not fit all of its SMs.
+std::optional<Tile> in_pairs(Tile tile, const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
+  const std::int64_t tiles = gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n);
+  if (!is_point(conv) || conv.products() > 1 || tile.in_turn || tiles >= chip.sms) return {};
+  if (tile.stages * stage_bytes(tile, tile.n, 64, 1) < std::int64_t{4} * tile.rows() * tile.n) return {};
+  tile.splits = 2;
+  const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
+  if (!schedule.splits.empty() || schedule.items.front().count == 0) return {};
+  estimate_gradient(tile, conv, epilogue_bytes, chip);
+  return tile;
+}
+
 // The tile with estimates of its products, and of all of the kernel.
 Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
   // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
@@ -329,8 +352,11 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(gradient_columns(conv), tile.n);
-  return schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(stages), chip.sms,
-                        kMostTensorTerms / 64, !waits_for_memory(conv, tile, chip, epilogue_bytes));
+  const bool cut = tile.splits == 1 && !waits_for_memory(conv, tile, chip, epilogue_bytes);
+  const WgradSchedule schedule =
+      schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(stages),
+                     chip.sms / tile.splits, tile.splits * static_cast<int>(kMostTensorTerms / 64), cut);
+  return tile.splits > 1 ? shared_in_clusters(schedule, tile.splits) : schedule;
 }
 
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
@@ -341,6 +367,7 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
     estimate_gradient(tile, conv, epilogue_bytes, chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);
+    if (const auto pairs = in_pairs(tile, conv, chip, epilogue_bytes)) tiles.push_back(*pairs);
   }
   return sorted(priced(std::move(tiles)));
 }

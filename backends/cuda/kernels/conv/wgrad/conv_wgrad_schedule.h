@@ -109,4 +109,22 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
   return schedule;
 }
 
+/// The schedule of clusters of `blocks` blocks, each of which takes its share of the stages of each item of its worker.
+/// Every item has as many stages at least.
+inline WgradSchedule shared_in_clusters(const WgradSchedule& schedule, int blocks) {
+  WgradSchedule shared;
+  shared.splits = schedule.splits, shared.slots = schedule.slots;
+  shared.first_items.push_back(0);
+  for (std::size_t worker = 0; worker + 1 < schedule.first_items.size(); ++worker)
+    for (int block = 0; block < blocks; ++block) {
+      for (std::int32_t i = schedule.first_items[worker]; i < schedule.first_items[worker + 1]; ++i) {
+        const WgradItem& item = schedule.items[static_cast<std::size_t>(i)];
+        const auto at = [&](int part) { return static_cast<int>(std::int64_t{item.count} * part / blocks); };
+        shared.items.push_back({item.tile, item.first + at(block), at(block + 1) - at(block), item.slot});
+      }
+      shared.first_items.push_back(static_cast<std::int32_t>(shared.items.size()));
+    }
+  return shared;
+}
+
 }  // namespace nixie::cuda

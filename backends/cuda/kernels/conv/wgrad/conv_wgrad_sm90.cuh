@@ -12,6 +12,8 @@
 //          (conv_wgrad_schedule.h). An item that is a whole tile runs Body. A part writes fp32 sums to the workspace,
 //          and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends on timing. If Body is
 //          the update of the weights, dw itself is never written.
+// Clusters CONV_CLUSTER blocks share the stages of each item, and each adds the sums of all of them, out of their
+//          shared memory, for its share of the tile: half as many tiles as blocks then need no parts.
 // Memory   what Body will read for a whole tile is prefetched into L2 while the tile's products run.
 // Bias     in some stages dy is also multiplied by a column of ones. The columns of tiles take turns at this, so that
 //          workers share it equally (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
@@ -38,6 +40,8 @@
 //   CONV_IN_TURN                   0 or 1; 1: consumers take items in turn, tile rows = 64 * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
+//   CONV_CLUSTER                   blocks of a cluster; several: all items are whole tiles, IN_TURN is 0, PRODUCTS 1,
+//                                  and the ring has at least tile rows * TILE_N * 4 bytes
 //   CONV_ITEMS CONV_SPLITS         number of items and of splits in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
@@ -52,7 +56,7 @@
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
-//   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
+//   grid    one block, or cluster, per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * planes * (tile rows + TILE_N) * 128 + CONSUMERS * 8192
 // Kernel conv_wgrad_reduce(body):
 //   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), not launched if empty;
@@ -76,6 +80,7 @@ static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_
 NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* items, int count, volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
+    if (kCluster > 1 && i > 0) barrier_wait_cluster(shared.read, (i - 1) & 1);  // it holds sums of the last item
     if (CONV_PREFETCH) begun = i + 1;
     Item item(items[i]);
     int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
@@ -222,15 +227,20 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
     accumulate_plane(sums, ring, item, at, turn);
 }
 
+#if CONV_CLUSTER > 1
+#define CLUSTERED __cluster_dims__(CONV_CLUSTER, 1, 1)
+#else
+#define CLUSTERED
+#endif
 #if CONV_PRODUCTS == 3
-extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+extern "C" __global__ void CLUSTERED __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap dy_low,
                const __grid_constant__ Body body) {
   run_block<Operands>({{&x, &x_low}, {&dy, &dy_low}}, body);
 }
 #else
-extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+extern "C" __global__ void CLUSTERED __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
                const __grid_constant__ Body body) {
   run_block<Operands>({{&x}, {&dy}}, body);

@@ -14,14 +14,14 @@ struct Maps {
   const TensorMap *x[kPlanes], *dy[kPlanes];
 };
 
-// Addresses in shared memory: the ring, its barriers, and 64 pairs of ones (an operand of the bias gradient).
+// Addresses in shared memory: the ring, its barriers, 64 pairs of ones (an operand of the bias gradient), and the
+// barriers of a cluster.
 struct Shared {
-  u32 ring, full, empty, ones;
+  u32 ring, full, empty, ones, stored, read;
 };
 
 // Consumers that have their own tiles take items in turn. The products of `item` may begin once all stages of the
 // block's previous item have been read.
-constexpr int kTurns = kConsumers * 128 / kTileThreads;
 struct Turn {
   int item, items;
   NIXIE_DEVICE void wait() const {
@@ -38,10 +38,14 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
 template <class Operands>
 NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
   extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
+  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages], stored, read;
   __shared__ alignas(128) u32 ones[64];
-  const Shared shared{(shared_address(dynamic) + 1023) & ~1023u, shared_address(full_barriers),
-                      shared_address(empty_barriers), shared_address(ones)};
+  const Shared shared{(shared_address(dynamic) + 1023) & ~1023u,
+                      shared_address(full_barriers),
+                      shared_address(empty_barriers),
+                      shared_address(ones),
+                      shared_address(&stored),
+                      shared_address(&read)};
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
   const int4* items = body.items + first;
   __shared__ volatile int begun;
@@ -53,10 +57,14 @@ NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
       barrier_init(shared.full + 8 * i, 1);
       barrier_init(shared.empty + 8 * i, kTileThreads / 128);
     }
+    if (kCluster > 1) barrier_init(shared.stored, kCluster), barrier_init(shared.read, kCluster);
     barrier_init_done();
     prefetch_map(maps.x[0]), prefetch_map(maps.dy[0]);
   }
-  __syncthreads();
+  if (kCluster > 1)
+    cluster_sync();  // before any block arrives at the barriers of another
+  else
+    __syncthreads();
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
@@ -79,8 +87,10 @@ NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
     };
     for (skip(0, i); i < count; skip(i + 1, i + kTurns), i += kTurns) {
       const Item item(items[i]);
+      Cluster::begin(sums);
       accumulate(sums, ring, item, at, Turn{i, count});
-      finish(body, sums, item, body.bias_parts + (first + i) * kLines * kTileM, staging, thread);
+      const Cluster cluster{shared.ring, shared.stored, shared.read, blockIdx.x % kCluster, i & 1u};
+      finish(body, sums, item, cluster, body.bias_parts + (first + i) * kLines * kTileM, staging, thread);
     }
   }
 }

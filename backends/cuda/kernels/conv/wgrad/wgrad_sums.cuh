@@ -13,7 +13,9 @@
 #pragma once
 #include "ptx.cuh"
 
-constexpr int kPieces = kMmaM * kTileN / 8;
+constexpr int kPieces = kMmaM * kTileN / 8, kCluster = CONV_CLUSTER;
+constexpr int kTurns = kConsumers * 128 / kTileThreads;  // consumers that have their own tiles
+static_assert(kPieces % 4 == 0 && (kCluster == 1 || kTurns == 1));
 
 struct Item {
   int group, m, n, first, count, slot;
@@ -146,10 +148,69 @@ NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item,
   }
 }
 
+NIXIE_DEVICE void add(float4& sum, const float4& v) { sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w; }
+
+// The blocks of a cluster share the stages of each item, a whole tile. Each stores its sums in its ring, all of whose
+// stages are read by then. Then it adds those of all blocks, in their order, for every kCluster-th group of four
+// pieces.
+struct Cluster {
+  u32 ring, stored, read;  // the ring, and barriers at which all blocks of the cluster arrive
+  u32 rank, parity;
+
+  // The compiler keeps sums in registers until the next item's products, which start from zero without its knowledge.
+  // Adding needs these registers: sums that are set before the products are free until then.
+  NIXIE_DEVICE static void begin(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < (kCluster > 1 ? kMmaM * kTileN / 2 : 0); i++) sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+  }
+
+  NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) const {
+    constexpr int kAtOnce = kConsumers == 3 ? 1 : 4;  // loads in flight: three consumers have fewer registers
+    meet();
+#pragma unroll
+    for (int i = 0; i < kPieces; i++) {
+      const float* v = &sums.tile[i / (kTileN / 8)][i % (kTileN / 8) * 4];
+      store_shared(at(i, thread), make_float4(v[0], v[1], v[2], v[3]));
+    }
+    arrive(stored, thread);
+    barrier_wait_cluster(stored, parity);
+#pragma unroll 1
+    for (int first = rank * 4; first < kPieces; first += kCluster * 4) {
+      PieceLoads<kAtOnce> loads;
+      loads.load(body, item, first, thread);
+      float4 all[4] = {}, v[4];
+#pragma unroll
+      for (u32 block = 0; block < kCluster; block++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) add(all[i], load_from_block(in_block(at(first + i, thread), block)));
+      to_pieces(&all[0].x, staging, v);
+#pragma unroll
+      for (int i = 0; i < 4; i += kAtOnce) {
+        if (i > 0) loads.load(body, item, first + i, thread);
+        loads.run(body, &v[i], item, first + i, thread);
+      }
+    }
+    // The block neither ends nor fills its ring again before all have read it.
+    fence_async_proxy();
+    arrive(read, thread);
+    barrier_wait_cluster(read, parity);
+  }
+
+ private:
+  NIXIE_DEVICE static void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kTileThreads) : "memory"); }
+  NIXIE_DEVICE u32 at(int piece, int thread) const { return ring + (piece * kTileThreads + thread) * 16; }
+  NIXIE_DEVICE static void arrive(u32 bar, u32 thread) {
+    meet();
+    if (thread < kCluster) barrier_arrive_at_block(in_block(bar, thread));
+  }
+};
+
 // Stores a part, or runs Body over a whole tile.
-NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, float* bias_parts, u32 staging,
-                         int thread) {
-  if (item.slot < 0) {
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, const Cluster& cluster,
+                         float* bias_parts, u32 staging, int thread) {
+  if (kCluster > 1) {
+    cluster.run_tile(body, sums, item, staging, thread);
+  } else if (item.slot < 0) {
     run_tile(body, sums, item, staging, thread);
   } else {
     float4* parts =
@@ -177,15 +238,16 @@ NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count,
   for (int i = 0; i < count; i++) {
     while (begun <= i) __nanosleep(100);
     const Item item(items[i]);
-    const int lane = threadIdx.x % 32, rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
+    const int rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
+    const int rank = blockIdx.x % kCluster, lane = rank * 32 + threadIdx.x % 32, lanes = 32 * kCluster;
 #if CONV_TURNED
-    for (int column = lane; rows > 0 && column < kLines * kTileN; column += 32) {
+    for (int column = lane; rows > 0 && column < kLines * kTileN; column += lanes) {
       int tap, c;
       if (locate(item, column / kTileN * 128, column % kTileN, tap, c))
         body.prefetch((item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, item.m * kTileM, rows);
     }
 #else
-    for (int row = lane; row < rows; row += 32)
+    for (int row = lane; row < rows; row += lanes)
       for (int line = 0; line < kLines; line++)
         for (int column = 0; column < kTileN; column += kSlice) {
           int tap, c;
@@ -237,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(con
 #pragma unroll
     for (int j = 0; j < kAtOnce; j++) {
       if (i + j >= slots) break;
-      sum.x += v[j].x, sum.y += v[j].y, sum.z += v[j].z, sum.w += v[j].w;
+      add(sum, v[j]);
     }
   }
   PieceLoads<1> loads;
