@@ -8,11 +8,11 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kGroup = 8;             // as in rank_sum.cuh
-constexpr std::int64_t kMostBytes = 32 << 20;  // of an exchange, per rank
-constexpr std::int64_t kFewBytes = 64 << 10;   // are sooner gathered than shared out
-constexpr std::size_t kFirstArray = 5;         // among a kernel's arguments
-constexpr std::size_t kMostPieces = 100;       // a kernel's arguments take 4 KB at most
+constexpr std::int64_t kGroup = 8;              // as in rank_sum.cuh
+constexpr std::int64_t kMostBytes = 256 << 20;  // of an exchange, per rank: each waits for a busy device three times
+constexpr std::int64_t kFewBytes = 64 << 10;    // are sooner gathered than shared out
+constexpr std::size_t kFirstArray = 5;          // among a kernel's arguments
+constexpr std::size_t kMostPieces = 100;        // a kernel's arguments take 4 KB at most
 constexpr std::int64_t kThreads = 256, kMostBlocks = 264;
 
 struct Piece {
