@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/core/ops/operands.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -129,6 +130,11 @@ Symbol rounded(Symbol x, const Format& format, Rounding rounding, int precision,
   return format.signed_zero ? with_sign : select(y == 0, 0, with_sign);
 }
 
+/// The gradient of x where it does not saturate.
+Tensor passed(const Tensor& g, const Tensor& x, const Format& format) {
+  return format.saturating ? where(logical_and(x >= format.lowest, x <= format.largest), g, 0) : g;
+}
+
 /// The op of a format, a rounding and a type of arithmetic. Equal ones are one object, so that equal roundings of a
 /// value are computed once.
 const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_double) {
@@ -143,34 +149,37 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
   if (found != ops.end()) return found->second;
   const int precision = in_double ? 53 : 24;
   const std::string name = fmt::format("{} {}", format.name, to_string(rounding));
-  const bool clips = format.saturating;
-  const double low = format.lowest, high = format.largest;
-  const auto passed = [=](const Tensor& g, const Tensor& x) {
-    return clips ? where(logical_and(x >= low, x <= high), g, 0) : g;
-  };
   const ElementwiseTraits traits{.result = ResultType::floating, .domain = {}, .is_listed = false};
   const Elementwise op =
       rounding == Rounding::stochastic
           ? Elementwise(
                 name, [=](Symbol x, Symbol random) { return rounded(x, format, rounding, precision, &random); },
                 [=](const Tensor& g, const Tensor&, const Tensor& x, const Tensor&) {
-                  return Gradients{passed(g, x), {}};
+                  return Gradients{passed(g, x, format), {}};
                 },
                 traits)
           : Elementwise(
                 name, [=](Symbol x) { return rounded(x, format, rounding, precision, nullptr); },
-                [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x)}; }, traits);
+                [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x, format)}; },
+                traits);
   return ops.emplace(std::tuple(key, rounding, in_double), op).first->second;
 }
 
-/// Stored numbers times a scale: an op of its own, so that products can take the two apart.
-const Elementwise scaled_op{"scaled", [](auto x, auto scale) { return x * scale; },
-                            [](const Tensor& g, const Tensor&, const Tensor& x, const Tensor& scale) {
-                              return Gradients{g * scale, g * x};
-                            },
-                            ElementwiseTraits{.domain = {}, .is_listed = false}};
-
-// ---- scales ----
+/// The numbers in the format's stored type, to whose nearest a cast rounds in few instructions; as quantized has them
+/// where there is none.
+Tensor rounded_numbers(const Tensor& x, const Format& format, Rounding rounding, const Tensor& random) {
+  const std::optional<Dtype> stored = x.dtype() == Dtype::f64 ? std::nullopt : stored_dtype(format);
+  if (!stored || rounding != Rounding::nearest || random.has_value()) {
+    const Tensor numbers = quantized(x, format, rounding, random);
+    return stored ? cast(numbers, *stored) : numbers;
+  }
+  const Elementwise clipped{
+      "clipped",
+      [](auto v) { return v; },
+      [=](const Tensor& g, const Tensor&, const Tensor& v) { return Gradients{passed(g, v, format)}; },
+      {.domain = {}, .is_listed = false}};
+  return cast(clipped(floating(x)), *stored);
+}
 
 /// An f32 has no 2^-127 among its normal numbers, so the smallest scale is 2^-126.
 Tensor limited(const Tensor& scale, const Tensor& largest) {
@@ -349,9 +358,8 @@ Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
 
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding,
                     const Tensor& random) {
-  const Tensor rounded = quantized(x / scale, saturating(format), rounding, random);
-  const std::optional<Dtype> stored = x.dtype() == Dtype::f64 ? std::nullopt : stored_dtype(format);
-  return retype(stored ? scaled_op(cast(rounded, *stored), scale) : rounded * scale, floating(x).dtype());
+  const Tensor numbers = rounded_numbers(x / scale, saturating(format), rounding, random);
+  return retype(is_f8(numbers.dtype()) ? scaled(numbers, scale) : numbers * scale, floating(x).dtype());
 }
 
 std::optional<Dtype> stored_dtype(const Format& format) {
@@ -360,24 +368,10 @@ std::optional<Dtype> stored_dtype(const Format& format) {
   return {};
 }
 
-std::optional<ScaledNumbers> scaled_numbers(const Tensor& x) {
-  const auto* map = std::get_if<Map>(&x.node().op);
-  if (!map || map->op.get() != &scaled_op.info()) return {};
-  Tensor scale = x.inputs()[1];
-  while (std::holds_alternative<Expand>(scale.node().op) || std::holds_alternative<Reshape>(scale.node().op))
-    scale = scale.inputs()[0];
-  const Tensor& wide = x.inputs()[0];  // the stored numbers as f32
-  if (scale.shape().size() != 1 || wide.inputs().size() != 1 || !is_f8(wide.inputs()[0].dtype())) return {};
-  return ScaledNumbers{wide.inputs()[0], reshape(scale, {})};
-}
-
 Tensor scaled_quantized(const Tensor& x, const Format& format, const Scaling& scaling, Rounding rounding,
                         const Tensor& random) {
-  if (scaling.group == ScaleGroup::none) {
-    const Tensor rounded = quantized(x, format, rounding, random);
-    const std::optional<Dtype> stored = x.dtype() == Dtype::f64 ? std::nullopt : stored_dtype(format);
-    return stored ? retype(cast(rounded, *stored), rounded.dtype()) : rounded;
-  }
+  if (scaling.group == ScaleGroup::none)
+    return retype(rounded_numbers(x, format, rounding, random), floating(x).dtype());
   if (scaling.group != ScaleGroup::block)
     return quantized_by(x, scale_of(x, format, scaling), format, rounding, random);
   const Blocks blocks(x, scaling);

@@ -98,12 +98,6 @@ Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, 
 
 /// The 8-bit type that holds the format's numbers: e4m3's or e5m2's; none of another.
 std::optional<Dtype> stored_dtype(const Format& format);
-/// Numbers of an 8-bit type and the power of two that multiplies all of them.
-struct ScaledNumbers {
-  Tensor numbers, scale;  ///< the scale: f32 []
-};
-/// What x is the product of, where quantized_by made it with one scale of a format with a stored type.
-std::optional<ScaledNumbers> scaled_numbers(const Tensor& x);
 
 /// The same with scales from x itself: scale_of's, or for blocks OCP MX's,
 /// 2^(floor(log2 largest |x|) - that of the format's largest number), with which the largest element may saturate. An

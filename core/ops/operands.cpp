@@ -1,4 +1,4 @@
-// The rule in force, which of a product's operands are weights, and gradients that follow the rule.
+// The rule in force, which of a product's operands are weights, gradients that follow the rule, and scaled operands.
 #include "nixie/core/ops/operands.h"
 
 #include <unordered_set>
@@ -6,6 +6,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/core/ops/ops.h"
 
 namespace nixie {
 namespace {
@@ -30,6 +31,12 @@ bool is_weight(const Tensor& x) {
   }
   return any;
 }
+
+const Elementwise scaled_op{"scaled", [](auto x, auto scale) { return x * scale; },
+                            [](const Tensor& g, const Tensor&, const Tensor& x, const Tensor& scale) {
+                              return Gradients{g * scale, g * x};
+                            },
+                            ElementwiseTraits{.domain = {}, .is_listed = false}};
 
 }  // namespace
 
@@ -57,6 +64,19 @@ Tensor OperandScope::product(const Tensor& y) {
       },
       ElementwiseTraits{.domain = {}, .is_listed = false}};
   return with_rule(y);
+}
+
+Tensor scaled(const Tensor& numbers, const Tensor& scale) { return scaled_op(numbers, scale); }
+
+std::optional<ScaledNumbers> scaled_numbers(const Tensor& x) {
+  const auto* map = std::get_if<Map>(&x.node().op);
+  if (!map || map->op.get() != &scaled_op.info()) return {};
+  Tensor scale = x.inputs()[1];
+  while (std::holds_alternative<Expand>(scale.node().op) || std::holds_alternative<Reshape>(scale.node().op))
+    scale = scale.inputs()[0];
+  const Tensor& wide = x.inputs()[0];  // the stored numbers as f32
+  if (scale.shape().size() != 1 || wide.inputs().size() != 1 || !is_f8(wide.inputs()[0].dtype())) return {};
+  return ScaledNumbers{wide.inputs()[0], reshape(scale, {})};
 }
 
 }  // namespace nixie

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "nixie/core/graph/tensor.h"
@@ -46,5 +47,13 @@ class OperandScope {
   OperandRule rule_;
   const OperandScope* outer_;
 };
+
+/// Stored 8-bit floats times one power of two, f32: an op of its own, so that products can take the two apart.
+Tensor scaled(const Tensor& numbers, const Tensor& scale);
+struct ScaledNumbers {
+  Tensor numbers, scale;  ///< the scale: f32 []
+};
+/// What x is the product of, if `scaled` made it with a single scale.
+std::optional<ScaledNumbers> scaled_numbers(const Tensor& x);
 
 }  // namespace nixie

@@ -1,5 +1,5 @@
 // Products over few terms: no product in the plan, and the numbers of one in f64.
-#include "nixie/core/passes/short_products.h"
+#include "nixie/core/passes/products.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

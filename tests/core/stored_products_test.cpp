@@ -1,5 +1,5 @@
 // Products of quantized operands: which multiply stored numbers, with the emulation's results.
-#include "nixie/core/passes/stored_products.h"
+#include "nixie/core/passes/products.h"
 
 #include "nixie/core/ops/formats.h"
 #include "nixie/core/ops/operands.h"
