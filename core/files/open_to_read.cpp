@@ -15,7 +15,7 @@ namespace nixie {
 Fault fault_of_reading(int error, Fault of_kind) {
   const bool is_of_name =
       error == ENOENT || error == ENOTDIR || error == EISDIR || error == ENAMETOOLONG || error == ELOOP;
-  return is_of_name ? of_kind : Fault::storage;
+  return is_of_name ? of_kind : error == ENOMEM ? Fault::memory : Fault::storage;
 }
 
 std::string_view system_remedy(int error) {
@@ -29,7 +29,7 @@ std::string_view system_remedy(int error) {
 
 void fail_reading(const std::filesystem::path& path, int error, Fault of_kind, std::string_view advice) {
   const bool is_of_name = fault_of_reading(error, Fault::usage) == Fault::usage;
-  fail(is_of_name ? of_kind : Fault::storage, path.string(), ": cannot be read: ", std::strerror(error), "; ",
+  fail(fault_of_reading(error, of_kind), path.string(), ": cannot be read: ", std::strerror(error), "; ",
        is_of_name ? advice : system_remedy(error));
 }
 

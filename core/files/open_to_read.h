@@ -13,8 +13,9 @@
 
 namespace nixie {
 
-/// The fault where a file or folder cannot be read, for its errno: that of its kind if the name is wrong, else
-/// Fault::storage. A file that the system refuses (permissions, descriptors, the disk) may be whole.
+/// The fault where a file or folder cannot be read, for its errno: that of its kind if the name is wrong, Fault::memory
+/// if there is none, else Fault::storage. A file that the system refuses (permissions, descriptors, the disk) may be
+/// whole.
 Fault fault_of_reading(int error, Fault of_kind);
 
 /// The advice where the system refuses a file, for its errno: `check the disk`.

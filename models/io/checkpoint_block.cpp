@@ -98,7 +98,7 @@ std::size_t CheckpointFile::read(void* buffer, std::size_t bytes) {
 void CheckpointFile::fail_reading(const char* what, int error) const {
   const std::string why = std::string(what) + ": " + std::generic_category().message(error);
   if (fault_of_reading(error, Fault::checkpoint) == Fault::checkpoint) refuse(why, "give the path of a checkpoint");
-  fail(Fault::storage, name_, " ", why, "; ", system_remedy(error));
+  fail(fault_of_reading(error, Fault::checkpoint), name_, " ", why, "; ", system_remedy(error));
 }
 
 void CheckpointFile::refuse(const std::string& what, const char* remedy) const {
