@@ -123,7 +123,8 @@ class Compiled {
   Compiled(py::function function, PrecisionPolicy precision) : function_(std::move(function)), precision_(precision) {}
 
   py::object operator()(const py::args& args, const py::kwargs& kwargs) {
-    if (Tracing::is_active() || Differentiation::is_active()) return function_(*args, **kwargs);  // a part of another expression
+    if (Tracing::is_active() || Differentiation::is_active())
+      return function_(*args, **kwargs);  // a part of another expression
     Call call;
     for (const py::handle each : args) call.add(each, constants_);
     if (!kwargs.empty()) call.add(kwargs, constants_);

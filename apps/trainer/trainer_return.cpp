@@ -23,8 +23,8 @@ void Trainer::roll_back(const Error& error) {
   } catch (const Error& cause) {
     throw Error(cause.fault(), fmt::format("{}; the run cannot go back: {}", short_what, cause.what()));
   }
-    files_.keep_best_score(state_, target(files_.origin().changes));
-    options_.world.copy_from_first(&state_.best_score, sizeof state_.best_score);  // they end the run by the same one
+  files_.keep_best_score(state_, target(files_.origin().changes));
+  options_.world.copy_from_first(&state_.best_score, sizeof state_.best_score);  // they end the run by the same one
   count_return(state_);
   train_step_.set(state_);
   files_.save_return(step(), [this] { return snapshot(); });

@@ -124,7 +124,7 @@ backend: cpu
     train_in_threads(folder / name, images, size);
     expect_same_files(folder / "images0", folder / name, name);
   }
-  // What is exchanged is not rounded to halves.
+  // Ordered ranks exchange f32, also where a net computes in halves.
   for (const char* precision : {"precision=fp16", "precision=bf16"}) {
     const TrainConfig halves = ordered({precision, "epochs=1"});
     train_in_threads(folder / precision / "0", halves, 0);

@@ -153,7 +153,7 @@ Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
       work.clocks = algorithms.front().estimate;
     }
     if (work.clocks == 0 && choice.kernel.head)
-      (size_of(dtype_of(plan, choice.kernel.head->operands[0])) == 2 ? work.mma : work.fma) = flop(choice.kernel);
+      (size_of(dtype_of(plan, choice.kernel.head->operands[0])) <= 2 ? work.mma : work.fma) = flop(choice.kernel);
   }
   price.seconds = chip.seconds(work);
   return price;

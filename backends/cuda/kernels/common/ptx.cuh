@@ -70,7 +70,14 @@ NIXIE_DEVICE void copy_piece(u32 to, const void* from, bool there) {
 }
 NIXIE_DEVICE void copies_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Loads four 8x8 matrices of 16-bit values, transposed: lane l passes the address of row l % 8 of matrix l / 8.
+// Loads four 8x8 matrices of 16-bit values, as they are or transposed: lane l passes the address of row l % 8 of matrix
+// l / 8.
+NIXIE_DEVICE void load_matrices(u32 (&registers)[4], u32 row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
+               : "r"(row)
+               : "memory");
+}
 NIXIE_DEVICE void load_transposed(u32 (&registers)[4], u32 row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])

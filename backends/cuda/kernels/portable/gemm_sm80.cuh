@@ -3,28 +3,15 @@
 // on.
 //
 // Steps of kTileK terms pass through a ring of kStages tiles in shared memory, which cp.async fills kStages - 1 steps
-// ahead; what it cannot copy (single halves, pieces at any address, 8-bit floats) passes through registers. A block's warps, kWarpsN
-// of them side by side, each compute products of 16 x 8 x kStep, where kStep is 32 bytes along k. An operand keeps its
-// memory order in shared memory, [line][k] or [k][line]; in the second, ldmatrix transposes halves, and floats are read
-// one by one. Sums pass through shared memory, 16 rows of a warp at a time, so that neighbouring lanes store
-// neighbouring elements. Dynamic shared memory: kStages * (kTileM + kTileN) * kTileK elements.
+// ahead; what it cannot copy (single halves, pieces at any address, 8-bit floats) passes through registers. A block's
+// warps, kWarpsN of them side by side, each compute products of 16 x 8 x kStep, where kStep is 32 bytes along k. An
+// operand keeps its memory order in shared memory, [line][k] or [k][line]; in the second, ldmatrix transposes halves,
+// and floats are read one by one. Sums pass through shared memory, 16 rows of a warp at a time, so that neighbouring
+// lanes store neighbouring elements. Dynamic shared memory: kStages * (kTileM + kTileN) * kTileK elements.
 #pragma once
 
 #include "gemm.cuh"
-
-template <bool transposed>
-__device__ inline void load_matrices(u32 (&registers)[4], u32 row) {
-  if constexpr (transposed)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
-                 : "r"(row)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
-                 : "r"(row)
-                 : "memory");
-}
+#include "ptx.cuh"
 
 // The type that is multiplied.
 template <class T>
@@ -76,7 +63,7 @@ __device__ inline void multiply_add_16x8(float* sum, const u32 (&a)[4], u32 b0, 
 template <int bytes>
 __device__ inline void copy_async(u32 to, const void* from, bool inside) {
   if constexpr (bytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    copy_piece(to, from, inside);
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes),
                  "r"(inside ? bytes : 0)
@@ -124,7 +111,10 @@ struct SharedTile {
       const int low = lane % 8, first = lane / 8 % 2, second = lane / 16;
       line += (lines_first ? first : second) * 8 + (along_k ? low : 0);
       k += (lines_first ? second : first) * half_step + (along_k ? 0 : low);
-      load_matrices<!along_k>(registers, base + at(line, k));
+      if constexpr (along_k)
+        load_matrices(registers, base + at(line, k));
+      else
+        load_transposed(registers, base + at(line, k));
     }
     if constexpr (kSame<T, float>)
 #pragma unroll
@@ -165,10 +155,9 @@ struct TileFeed {
   }
   void end(char* to) const {
     if constexpr (!is_async)
-      feed.for_each(
-          [&](int line, int k, const auto& values) {
-            write(reinterpret_cast<Wide*>(to + Tiles::at(line, k)), as_multiplied(values));
-          });
+      feed.for_each([&](int line, int k, const auto& values) {
+        write(reinterpret_cast<Wide*>(to + Tiles::at(line, k)), as_multiplied(values));
+      });
   }
 };
 

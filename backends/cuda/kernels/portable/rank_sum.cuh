@@ -1,6 +1,6 @@
 // Sums over ranks: arrays are packed into one piece of memory, the parts that ranks sent are added by a tree, and the
-// sums are unpacked. ELEMENT and RANKS are defined before; body.part is the number of elements of a rank's part, body.rank
-// this rank.
+// sums are unpacked. ELEMENT and RANKS are defined before; body.part is the number of elements of a rank's part,
+// body.rank this rank.
 #pragma once
 
 #include "types.cuh"
@@ -76,15 +76,13 @@ __device__ inline ELEMENT* array_of(const Body& body) { return body.arrays[block
 __device__ inline i64 place_of(const Body& body) { return body.table[2 * blockIdx.y]; }
 
 __device__ inline void pack(const Body& body) {
-  each_group(body, [&](i64 i, i64 count) {
-    store(body.packed, place_of(body) + i, kGroup, load(array_of(body), i, count));
-  });
+  each_group(body,
+             [&](i64 i, i64 count) { store(body.packed, place_of(body) + i, kGroup, load(array_of(body), i, count)); });
 }
 
 __device__ inline void unpack(const Body& body) {
-  each_group(body, [&](i64 i, i64 count) {
-    store(array_of(body), i, count, load(body.packed, place_of(body) + i, kGroup));
-  });
+  each_group(body,
+             [&](i64 i, i64 count) { store(array_of(body), i, count, load(body.packed, place_of(body) + i, kGroup)); });
 }
 
 // Every rank's arrays, packed, are side by side.
