@@ -1,6 +1,7 @@
-// The benchmark's pages and charts, which apps/peers/render.py makes; skipped without python3.
+// The benchmark's pages and charts, which apps/peers/render.py makes, and curves of runs; skipped without python3.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -163,6 +164,34 @@ TEST_F(BenchmarkRender, ATableGoesIntoAPageAndAChart) {
   EXPECT_THAT(shown.output, HasSubstr("| 7 x 9 x 5 | nn | 1, 0 | fp32 | "));
   ASSERT_EQ(run_program("benchmark show " + json + " --page " + page).code, 0);
   EXPECT_EQ(text_of(page), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
+}
+
+TEST_F(BenchmarkRender, CurvesAreMeansOverRuns) {
+  const std::string header = "epoch,step,split,loss,accuracy,learning_rate\n";
+  const auto run = [&](const std::string& name, const std::string& rows) {
+    std::filesystem::create_directory(path(name));
+    std::ofstream(path(name + "/metrics.csv")) << header << rows;
+    return path(name);
+  };
+  const std::string one = run("one", "1,5,train,1,0.1,1\n1,5,test,1,0.9,1\n2,10,test,1,0.95,1\n"),
+                    other = run("other", "1,5,test,1,0.7,1\n"), none = run("none", "x,5,test,1,0.7,1\n");
+  const std::string curves = "python3 " NIXIE_SOURCE_DIR "/apps/peers/curves.py --title T --plot " + path("c.svg");
+  const struct {
+    std::string runs;
+    int code;
+    std::string expected;  // in what it prints, or in the chart
+  } kCases[] = {
+      {" 'a b=" + one + "," + other + "'", 0, "<title>a b: 20 at 1</title>"},  // epoch 2 is not in both
+      {" a=" + one + " b=" + other, 0, "<title>a: 5 at 2</title>"},
+      {" a=" + path("nowhere"), 1, "nowhere/metrics.csv: No such file or directory\n"},
+      {" a=" + none, 1, "has no column of test accuracies by epoch; name the run of a classifier\n"},
+      {" a", 2, "a: is no LABEL=RUN,RUN..."},
+  };
+  for (const auto& [runs, code, expected] : kCases) {
+    const Ran ran = run_shell(curves + runs);
+    EXPECT_EQ(ran.code, code) << runs << "\n" << ran.output;
+    EXPECT_THAT(code == 0 ? text_of(path("c.svg")) : ran.output, HasSubstr(expected));
+  }
 }
 
 TEST_F(BenchmarkRender, OneLineAndAnExitCode) {
