@@ -57,6 +57,24 @@ TEST(BenchmarkNets, HaveTorchvisionsFlopAndParameters) {
   EXPECT_EQ(found, kPublished.size());
 }
 
+// 2^20 output gradients of 1/2 in the mean sum to 2^19, beyond f16; those of other precisions stay as they are.
+TEST(BenchmarkNets, DenseOutputsTakeAGradientWithFiniteSums) {
+  const auto backend = make_backend("cpu", 2);
+  for (const auto& [side, precision, expected] :
+       {std::tuple{512, "fp16", 1.0 / 16}, {16, "fp16", 1.0}, {512, "bf16", 1.0}}) {
+    const Net net{.name = "dense",
+                  .model = Sequential{Conv2d{.out = 2, .kernel = 1}},
+                  .sample = {1, side, side},
+                  .classes = 2,
+                  .batch = 4,
+                  .cpu_batch = 4,
+                  .training = common_training()};
+    const nlohmann::json row = time_net(*backend, net, 4, precision_named(precision), 1, 1);
+    EXPECT_EQ(row["output_gradient"], expected) << side << " " << precision;
+    EXPECT_EQ(nervana_text(row).find("output gradients below 0.0625") != std::string::npos, expected < 1);
+  }
+}
+
 TEST(BenchmarkNets, Cifar10IsTheConfigurationsNet) {
   const Net found = config_net(load_config(NIXIE_SOURCE_DIR "/configs/cifar10.yaml"), "cifar10");
   for (const Net& net : conv_nets(false)) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace nixie::benchmark {
@@ -131,6 +132,17 @@ void compare_results(const Outputs& timed, const Outputs& probed, Yardstick& yar
 }
 
 }  // namespace
+
+void keep_finite(NetWork& work) {
+  constexpr double kLeast = 0x1p-16;
+  const auto are_finite = [](const Outputs& results) {
+    return std::ranges::all_of(results, [](const auto& each) { return is_finite(each.second.array()); });
+  };
+  work.while_well_conditioned([&] {
+    for (work.total(); !are_finite(work.results()) && work.output_gradient() > kLeast; work.total())
+      work.lower_output_gradient();
+  });
+}
 
 NetCheck check_net(NetWork& work, const PrecisionTraits& precision) {
   NetCheck check{.distance_bound = kDistancePerElementBound * precision.element_bound};

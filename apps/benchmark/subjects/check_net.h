@@ -22,6 +22,10 @@ struct NetCheck {
   double distance_bound = 0;
 };
 
+/// Lowers the output gradient until all results of `total` are finite: sums over the positions of dense outputs are
+/// beyond f16 otherwise. Gives up at 2^-16, where check_net names what is not finite.
+void keep_finite(NetWork& work);
+
 /// Probes the net's `total`: recomputes sampled elements of every contraction and of every bias gradient in double from
 /// the backend's operands, then compares every result of the timed graphs as a whole with the probe's: those
 /// of `total`, and the output of `fprop`. A 16-bit result beyond the bound passes if it is not much

@@ -81,6 +81,7 @@ nlohmann::json time_net(Backend& backend, const Net& net, int batch, const Preci
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const auto loss = [&] { return static_cast<double>(work.train().at("loss").item()); };
+  keep_finite(work);
   time_passes(backend, work, runs, times);
   const double passes_seconds = seconds();
   const NetCheck check = check_net(work, precision);
@@ -101,6 +102,7 @@ nlohmann::json time_net(Backend& backend, const Net& net, int batch, const Preci
                      {"counted_gflop", flop.counted() / 1e9},
                      {"executed_gflop", flop.executed / 1e9},
                      {"ceiling_tflops", ceiling_tflops},
+                     {"output_gradient", work.output_gradient()},
                      {"check", json_of(check)},
                      {"first_loss", first_loss},
                      {"lowest_loss", lowest_loss},
@@ -129,6 +131,8 @@ std::string nervana_text(const nlohmann::json& row) {
   line("fprop", 1);
   line("bprop", 2);
   line("total", 3);
+  if (const double gradient = row["output_gradient"]; gradient < 1)
+    text += fmt::format("(output gradients below {:g}: beyond that a sum over all positions is infinite)\n", gradient);
   return text + fmt::format("(compiled and timed in {:.1f} s, checked in {:.1f} s)\n",
                             row["timing_seconds"].get<double>(), row["check_seconds"].get<double>());
 }

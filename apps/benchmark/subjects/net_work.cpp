@@ -132,6 +132,13 @@ std::unique_ptr<NetWork> NetWork::in(const PrecisionTraits& precision, Fusion fu
   return std::make_unique<NetWork>(backend_, net_, batch_, precision, fusion);
 }
 
+void NetWork::lower_output_gradient() {
+  constexpr double kFactor = 1.0 / 16;
+  net_.output_gradient *= kFactor;
+  Tensor& gradient = data_.at("gradient");
+  gradient = evaluate(cast(gradient * kFactor, precision_.data), backend_);
+}
+
 Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
 void NetWork::total() {
   last_.clear();  // else its memory would be another one every time

@@ -62,6 +62,10 @@ class NetWork {
   /// is wanting for all, several such graphs return some of them each.
   Outputs probe(const std::function<void(const Probed&)>& visit);
 
+  /// Output gradients are uniform in [0, output_gradient()); `lower_output_gradient` divides them by 16.
+  double output_gradient() const { return net_.output_gradient; }
+  void lower_output_gradient();
+
   std::int64_t parameters() const { return model_.parameters().count(); }
   /// What a rank hands over of its gradients in a training step.
   std::int64_t exchanged_bytes() const;
