@@ -12,6 +12,7 @@
 #include "nixie/apps/trainer/program/signals.h"
 #include "nixie/apps/trainer/program/subprocess.h"
 #include "nixie/apps/trainer/program/trial_folder.h"
+#include "nixie/backends/cpu/contract/scratch.h"
 #include "nixie/backends/cpu/host/memory.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/base/threads.h"
@@ -35,6 +36,7 @@ std::string batch_assignment(const TrainConfig& config, std::int64_t batch) {
 /// For a child: it takes no memory that others use, prints nothing, leaves signals to its parent, and ends without an
 /// answer when its time is over.
 void become_trial() {
+  cpu::release_scratch();
   cpu::limit_to_free_bytes(kSpareBytes);
   if (const int nowhere = ::open("/dev/null", O_WRONLY); nowhere >= 0)
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);

@@ -19,14 +19,18 @@ struct Block {
 
 struct FreeList {
   std::vector<Block> blocks;  // ascending by size
-  ~FreeList() {
+  void clear() {
     for (const Block& block : blocks) ::operator delete(block.data, kAlignment);
+    blocks.clear();
   }
+  ~FreeList() { clear(); }
 };
 
 thread_local FreeList free_list;
 
 }  // namespace
+
+void release_scratch() { free_list.clear(); }
 
 ScratchBytes::ScratchBytes(std::int64_t bytes) : bytes_(bytes + kSlack) {
   std::vector<Block>& blocks = free_list.blocks;

@@ -6,6 +6,9 @@
 
 namespace nixie::cpu {
 
+/// Frees what the calling thread keeps for its next calls.
+void release_scratch();
+
 /// A block of bytes, aligned for vectors, on loan from the calling thread's free list; goes back when it ends, on the
 /// same thread. A few bytes behind the end may be read.
 class ScratchBytes {
