@@ -11,6 +11,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
+#include "nixie/core/ops/ops.h"
 #include "nixie/core/passes/gradient_forms.h"
 #include "nixie/core/state/graph_walk.h"
 
@@ -142,6 +143,10 @@ class Simplifier {
       const MakeNode make = [this](const Op& made, std::vector<Tensor> from, const Shape& size, Dtype type) {
         return rewrite(made, std::move(from), size, type);
       };
+      // One multiplication in place of a logarithm and an exponential.
+      if (is_primitive(*map->op, Primitive::pow) && is_number(inputs[1], 2) && is_floating(dtype) &&
+          inputs[0].shape() == shape && inputs[0].dtype() == dtype)
+        return unique(square(inputs[0]).node().op, {inputs[0]}, shape, dtype);
       if (is_primitive(*map->op, Primitive::mul))
         if (const auto dx = gated_before_pooling(*map, inputs, dtype, make)) return *dx;
       if (is_primitive(*map->op, Primitive::add))
@@ -152,7 +157,7 @@ class Simplifier {
     return unique(op, std::move(inputs), shape, dtype);
   }
 
-  // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, casts that change nothing and a scope's hooks are x.
+  // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, x to the power of 1, casts that change nothing and a scope's hooks are x.
   static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
     auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
     const bool converts = op.traits.result == ResultType::cast || op.traits.result == ResultType::retyped;
@@ -163,9 +168,8 @@ class Simplifier {
     if (is_identity && !op.traits.is_listed && same(inputs[0])) return inputs[0];
     if (inputs.size() != 2) return {};
     const bool add = is_primitive(op, Primitive::add), mul = is_primitive(op, Primitive::mul);
-    const double right = add || is_primitive(op, Primitive::sub)   ? 0
-                         : mul || is_primitive(op, Primitive::div) ? 1
-                                                                   : NAN;
+    const auto is = [&](Primitive primitive) { return is_primitive(op, primitive); };
+    const double right = add || is(Primitive::sub) ? 0 : mul || is(Primitive::div) || is(Primitive::pow) ? 1 : NAN;
     if (is_number(inputs[1], right) && same(inputs[0])) return inputs[0];
     if ((add || mul) && is_number(inputs[0], right) && same(inputs[1])) return inputs[1];
     return {};

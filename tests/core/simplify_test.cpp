@@ -21,6 +21,11 @@ TEST(Simplify, MergesEqualExpressionsAndDropsNeutralElements) {
   EXPECT_EQ(nodes(transpose(transpose(reshape(x, {2, 2})))), 2u);
   EXPECT_EQ(nodes(cast(cast(x, Dtype::f32), Dtype::f32)), 1u);
   EXPECT_EQ(nodes(full({2}, Tensor(1.5) * 3 - 0.5)), 1u);
+  EXPECT_EQ(nodes(pow(x, 1)), 1u);
+  EXPECT_EQ(nodes(pow(x, 2) + square(x)), 3u);
+  const Tensor i = Array(Dtype::i32, {4}), f = pow(i, 2.5);
+  EXPECT_EQ(nodes(pow(i, 2) + square(i)), 5u);  // of integers as it is
+  EXPECT_EQ(nodes(f + f), 4u);                  // as is any other power
   const auto stream = random_stream(0, "s");
   EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream)), 3u);      // the same numbers
   EXPECT_EQ(nodes(uniform({4}, stream) + uniform({4}, stream + 1)), 4u);  // other numbers
