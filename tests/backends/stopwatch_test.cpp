@@ -1,10 +1,16 @@
 // The stopwatch of a backend: one interval between two marks, by whichever clock it has.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "nixie/backends/registry.h"
+#include "nixie/core/ops/ops.h"
+#include "nixie/core/step.h"
+#ifdef NIXIE_WITH_CUDA
+#include "nixie/tests/backends/cuda/device.h"
+#endif
 
 namespace nixie {
 namespace {
@@ -24,6 +30,30 @@ TEST(Stopwatch, GivesTheTimeBetweenMarksAndForgetsThem) {
   EXPECT_GE(intervals[1], 20);
   EXPECT_TRUE(stopwatch->intervals_ms().empty());
 }
+
+#ifdef NIXIE_WITH_CUDA
+// A kernel of a few microseconds, launched by a host that takes longer.
+TEST(CudaStopwatch, LeavesOutWhatTheHostTakes) {
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  Step step(*cuda, [](const Inputs& in) -> Outputs { return {{"y", in["x"] + 1}}; });
+  const Tensor x = evaluate(zeros({1024}), *cuda);
+  const auto run = [&] { step({{"x", x}}); };
+  for (int i = 0; i < 8; ++i) run();
+  const auto stopwatch = cuda->stopwatch();
+  stopwatch->mark();
+  for (int i = 0; i < 300; ++i) {
+    run();
+    std::this_thread::sleep_for(std::chrono::microseconds(30));
+    stopwatch->mark();
+  }
+  std::vector<double> intervals = stopwatch->intervals_ms();
+  ASSERT_EQ(intervals.size(), 300u);
+  std::ranges::sort(intervals);
+  EXPECT_GT(intervals.front(), 0);
+  EXPECT_LT(intervals[intervals.size() / 2], 0.025);
+}
+#endif
 
 }  // namespace
 }  // namespace nixie

@@ -157,7 +157,9 @@ TEST(CudaStatistics, ChangeNoStep) {
     std::vector<float>& losses = results.emplace_back();
     for (int i = 0; i < 4; ++i) losses.push_back(step({{"images", images}, {"labels", labels}})["loss"].item());
   }
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(results[0][i], results[1][i], 2e-3 * std::abs(results[0][i])) << i;
+  // The last losses are a millionth of the first, a few roundings of a half.
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(results[0][i], results[1][i], 2e-3 * std::abs(results[0][i]) + 1e-5 * std::abs(results[0][0])) << i;
 }
 
 }  // namespace

@@ -50,11 +50,14 @@ Tuned line_from(const std::string& text, const std::string& place) {
 
 }  // namespace
 
-void TuningDatabase::read(std::string_view text, const std::string& file) {
+void TuningDatabase::read(std::string_view text, const std::string& file, bool is_shipped) {
   int number = 0;
   for (const std::string& line : split(text, '\n')) {
     ++number;
-    if (!line.empty() && line[0] != '#') keep(line_from(line, fmt::format("{}:{}", file, number)));
+    if (line.empty() || line[0] == '#') continue;
+    Tuned tuned = line_from(line, fmt::format("{}:{}", file, number));
+    tuned.is_shipped = is_shipped;
+    keep(std::move(tuned));
   }
 }
 

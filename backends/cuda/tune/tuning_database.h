@@ -19,6 +19,7 @@ struct Tuned {
   double estimated_microseconds = 0;
   std::string date = {}, version = {};  ///< of the measurement and of nixie: "2026-11-21", "0.1.0"
   std::string place = {};               ///< the line, for errors: "tuning.tsv:7"; not written
+  bool is_shipped = false;              ///< of a table that is built in; not written
 };
 
 /// Lines of tab-separated columns in the order above; empty lines and those that start with # are skipped.
@@ -26,7 +27,7 @@ class TuningDatabase {
  public:
   /// Adds a table's lines; a line replaces an earlier one of the same device and operation.
   /// Throws Fault::usage for a malformed line, naming `file` and the line.
-  void read(std::string_view text, const std::string& file);
+  void read(std::string_view text, const std::string& file, bool is_shipped = false);
   /// Nullptr if there is no line.
   const Tuned* find(const std::string& device, const std::string& operation) const;
   void keep(Tuned line);

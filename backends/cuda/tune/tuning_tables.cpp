@@ -15,7 +15,7 @@ namespace {
 
 TuningDatabase read_tables() {
   TuningDatabase known;
-  for (const EmbeddedFile& table : embedded_tuning()) known.read(table.text, table.name);
+  for (const EmbeddedFile& table : embedded_tuning()) known.read(table.text, table.name, true);
   if (cubin_cache().enabled()) known.read_file(user_table());
   return known;
 }
@@ -41,6 +41,7 @@ KernelCode generate_known(const Plan& plan, const Group& group, const Chip& chip
   const Tuned* line = code.algorithms.empty() ? nullptr : known.find(device, code.operation);
   if (!line) return code;
   if (!has_algorithm(code, line->algorithm)) {
+    if (line->is_shipped) return code;  // nobody can remove the line: the estimate serves until it is measured again
     std::string names;
     for (const Algorithm& algorithm : code.algorithms) names += (names.empty() ? "" : ", ") + algorithm.name;
     fail(Fault::usage, line->place, ": ", line->operation, " cannot be computed by ", line->algorithm, ", only by ",

@@ -22,7 +22,7 @@ std::filesystem::path user_table();
 TuningDatabase& known_tuning();
 
 /// The code of a group with the algorithm of its table line, else with the first. Throws Fault::usage if the
-/// group has no algorithm of that name.
+/// group has no algorithm of that name, and the line is of the user's table.
 KernelCode generate_known(const Plan& plan, const Group& group, const Chip& chip, const std::string& device,
                           const TuningDatabase& known);
 

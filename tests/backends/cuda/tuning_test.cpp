@@ -168,6 +168,13 @@ TEST_F(TunedKernel, RefusesALineThatNamesNoAlgorithm) {
   EXPECT_THAT(message, HasSubstr(estimated_.algorithms.back().name));
 }
 
+// That of a table of the user's is refused: the user can remove it.
+TEST_F(TunedKernel, GoesByTheEstimateWhereAShippedLineNamesNoAlgorithm) {
+  TuningDatabase table;
+  table.read("GPU\t" + estimated_.operation + "\t250x128\t1\t64x64\t1\t2026-11-21\t0.1.0", "shipped.tsv", true);
+  EXPECT_EQ(with(table).source, estimated_.source);
+}
+
 TEST(Tuner, TimesTheFewThatTheEstimateLeaves) {
   const auto names = [](std::vector<double> estimates) {
     std::vector<Algorithm> algorithms;
