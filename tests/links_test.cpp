@@ -111,7 +111,7 @@ TEST(Links, OfPromisesToTestsNameThem) {
 TEST(Links, ThatLeadNowhereAreTold) {
   const fs::path page = kRoot / "README.md";
   EXPECT_EQ(fault_of(page, "docs/tutorial.md"), "");
-  EXPECT_EQ(fault_of(page, "#documentation"), "");
+  EXPECT_EQ(fault_of(page, "#learn"), "");
   EXPECT_EQ(fault_of(page, "docs/data.md#shards"), "");
   EXPECT_EQ(fault_of(page, "docs/configuration.md#conv2d"), "");
   EXPECT_EQ(fault_of(page, "docs/none.md"), "leads to no file");
