@@ -1,17 +1,10 @@
 // The benchmark's pages and charts, which apps/peers/render.py makes; skipped without python3.
-#include <gmock/gmock.h>
-
-#include <fstream>
 #include <regex>
-#include <set>
 
 #include "nixie/tests/apps/benchmark_program.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 class BenchmarkRender : public BenchmarkProgram {
  protected:

@@ -1,20 +1,11 @@
 // The manual's code: C++ blocks and the table for numpy's users are in examples, which run; the commands and Python of
 // docs/exchange.md run in order.
-#include <gmock/gmock.h>
-
-#include <set>
-#include <sstream>
-
 #include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 #include "nixie/tests/models/python.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::HasSubstr;
 
 const fs::path kSource = NIXIE_SOURCE_DIR;
 
