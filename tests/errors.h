@@ -1,9 +1,7 @@
 // Questions of tests to errors: the fault, the text, and whether it is one line.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <string>
+#include "nixie/tests/test.h"
 
 #include "nixie/core/base/error.h"
 

@@ -62,7 +62,7 @@ const Gate kGates[] = {
       "apps/trainer/program/signals.cpp",  // /dev/null in the place of closed descriptors
       // what the system says of itself
       "core/base/free_memory.cpp", "apps/trainer/program/watchdog.cpp", "apps/trainer/commands/doctor_command.cpp",
-      "apps/benchmark/report/facts.cpp", "apps/trainer/program/subprocess.cpp",
+      "apps/trainer/program/machine.cpp", "apps/trainer/program/subprocess.cpp",
       "apps/benchmark/measure/peer_process.cpp"}},  // what that process complains of
 };
 

@@ -1,10 +1,7 @@
 // Reads protobuf's encoding by its definition, for tests of files that are written in it.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
+#include "nixie/tests/test.h"
 
 namespace nixie::test {
 

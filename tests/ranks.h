@@ -1,13 +1,11 @@
 // Ranks that are threads of one process, each with a CPU backend of its own.
 #pragma once
 
+#include "nixie/tests/test.h"
+
 #include <barrier>
-#include <cstring>
 #include <exception>
-#include <functional>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/graph/world.h"

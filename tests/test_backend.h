@@ -1,11 +1,7 @@
 // The backend that tests run on: the CPU, or the one NIXIE_TEST_BACKEND names, with outputs poisoned before each run.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <set>
-#include <vector>
+#include "nixie/tests/test.h"
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/registry.h"

@@ -1,4 +1,4 @@
-// What a checkpoint counts is durable before the checkpoint is; a file takes its place once it is whole.
+// Rows that a checkpoint counts are durable before the checkpoint is; a file takes its place once it is whole.
 #include "nixie/apps/trainer/run_files.h"
 
 #include <map>

@@ -1,10 +1,10 @@
-// What a Trainer reads and writes: first weights, checkpoints that it goes on from, saves, the report.
+// A Trainer's files: first weights, checkpoints that it goes on from, saves, the report.
 #include <algorithm>
 #include <cmath>
 
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/record/statistics_lines.h"
-#include "nixie/apps/trainer/report/gradient_probe.h"
+#include "nixie/apps/trainer/report/histogram.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"

@@ -1,4 +1,4 @@
-// What the ranks of a run agree on besides the training step: the state that they begin with, and when they stop.
+// The ranks of a run agree on two things besides the training step: the state that they begin with, and when they stop.
 #include <cstdlib>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// What a Trainer does about a value that is not finite: it goes back to an earlier state (non_finite: roll_back), or
-// looks for where the value comes from and ends the run.
+// After a value that is not finite a Trainer goes back to an earlier state (non_finite: roll_back), or looks for where
+// the value comes from and ends the run.
 #include <chrono>
 
 #include "nixie/apps/trainer/record/statistics_lines.h"

@@ -48,8 +48,7 @@ class StaysFloat {
       stack.pop_back();
       if (!visited.insert(x.id()).second) continue;
       kept_.insert(x.id());
-      // An exchange is no product: what is exchanged stays f32 as well, so that sums do not depend on where they are
-      // cut.
+      // An exchange is no product: its values stay f32 as well, so that sums do not depend on where they are cut.
       if (is_head(x.node().op) && !std::holds_alternative<Collective>(x.node().op)) {
         heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || (for_variable && !is_number);
         continue;

@@ -1,8 +1,6 @@
 // Other data than a model's own: each sample is what a prediction makes of it, each label a class of the model.
 #include "nixie/apps/trainer/commands/as_trained.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/arrays.h"
@@ -10,10 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class AsTrainedTest : public testing::Test {
  protected:

@@ -1,14 +1,9 @@
 // Averaged weights, the choice of the best checkpoint, and runs that end early.
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 const std::string kPlain = R"(
 model: [flatten, {linear: {out: 10, bias: false}}, batch_norm]

@@ -1,11 +1,4 @@
 // That a wrong result of the benchmark's nets is caught.
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <set>
-
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
@@ -16,8 +9,6 @@
 
 namespace nixie::benchmark {
 namespace {
-
-using testing::HasSubstr;
 
 /// The CPU, whose plans a test changes or whose runs it spoils.
 class ChangedCpu final : public Forwarding {

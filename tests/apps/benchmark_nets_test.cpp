@@ -1,10 +1,9 @@
 // The benchmark's nets: FLOP and parameters of published ones, and the layers that peers receive.
-#include <gmock/gmock.h>
-
 #include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
 #include "nixie/backends/registry.h"
 #include "nixie/models/registry.h"
+#include "nixie/tests/test.h"
 
 namespace nixie::benchmark {
 namespace {

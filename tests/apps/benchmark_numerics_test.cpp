@@ -1,16 +1,9 @@
 // `benchmark numerics`: its distributions, and the errors that it finds.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <map>
-
 #include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/tests/apps/benchmark_program.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 TEST(Distributions, HaveTheSpreadTheirNameSays) {
   const struct {

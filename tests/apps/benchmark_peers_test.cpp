@@ -1,12 +1,8 @@
 // The benchmark beside other frameworks' programs: their requests and answers, what they may not do, and their end.
-#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
-#include <fstream>
-#include <thread>
 
 #include "nixie/apps/benchmark/measure/peer_process.h"
 #include "nixie/tests/apps/benchmark_program.h"
@@ -14,9 +10,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST_F(BenchmarkProgram, ComparesWithThePeersThatRun) {
   // A peer that is always a million times slower in one way and fails in another, and one that cannot start.

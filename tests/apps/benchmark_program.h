@@ -1,11 +1,6 @@
 // The program `benchmark`, run by tests, and the table that it writes.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "nixie/tests/apps/support.h"

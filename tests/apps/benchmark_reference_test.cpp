@@ -1,16 +1,12 @@
 // The benchmark's reference in double, and what rounding may do to a sum.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <utility>
-
 #include "nixie/apps/benchmark/checks/reference.h"
 #include "nixie/apps/benchmark/subjects/contractions.h"
-#include "nixie/apps/benchmark/subjects/host_noise.h"
+#include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
+#include "nixie/tests/test.h"
 
 namespace nixie::benchmark {
 namespace {

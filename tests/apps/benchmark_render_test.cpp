@@ -1,18 +1,11 @@
 // The benchmark's pages and charts, which apps/peers/render.py makes, and curves of runs; skipped without python3.
-#include <gmock/gmock.h>
-
 #include <filesystem>
-#include <fstream>
 #include <regex>
-#include <set>
 
 #include "nixie/tests/apps/benchmark_program.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 class BenchmarkRender : public BenchmarkProgram {
  protected:

@@ -1,10 +1,5 @@
 // Random layers of the sweep, and what its rows say together.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "nixie/apps/benchmark/subjects/contractions.h"
 #include "nixie/apps/benchmark/subjects/layer_list.h"
@@ -14,9 +9,6 @@
 
 namespace nixie::benchmark {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST(BenchmarkSweep, DrawsLayersOfEveryKindWithinItsLimits) {
   const SweepLimits limits;

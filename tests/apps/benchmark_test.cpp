@@ -1,9 +1,4 @@
 // The benchmark as a program: what it prints and writes, the checks on what it timed, exit codes.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "nixie/tests/apps/benchmark_program.h"
@@ -11,9 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST_F(BenchmarkProgram, TimesEveryNetOfPyTorchsScript) {
   const auto table = rows("steps --batch 2 --runs 3 --threads 1 --rate 0.001");

@@ -1,17 +1,10 @@
 // Which run a command hints at that takes the newest one.
-#include "nixie/apps/trainer/record/better_run.h"
-
-#include <gmock/gmock.h>
+#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 /// A run's folder with evaluations of these accuracies, whose losses are 1 minus them.
 void write_run(const fs::path& run, const std::vector<double>& accuracies, const std::string& more = "",

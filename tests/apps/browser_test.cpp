@@ -1,17 +1,13 @@
 // Reports as a browser shows them, skipped without one: nothing overlaps, no chart is empty, no picture is broken.
-#include <gmock/gmock.h>
 #include <png.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/arrays.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 /// The command that starts one; "" where there is none.
 std::string browser() {

@@ -1,17 +1,8 @@
 // The hooks of a run, in order; a callback that stops it; and the gradient noise scale.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
-
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class Recorder : public Callback {
  public:

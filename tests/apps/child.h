@@ -1,18 +1,11 @@
 // The trainer in a process of its own, to be sent signals.
 #pragma once
 
+#include "nixie/tests/test.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <cstdio>
-#include <functional>
-#include <map>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 namespace nixie::test {
 

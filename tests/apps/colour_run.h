@@ -1,13 +1,6 @@
 // A folder of pictures of three colours, and a run that was trained on it.
 #pragma once
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/pictures.h"
 

@@ -1,8 +1,4 @@
 // The trainer's commands after training: eval, predict, export, summary, inspection, and starting from other weights.
-#include <gmock/gmock.h>
-
-#include <thread>
-
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/graph/storage.h"
@@ -14,12 +10,6 @@
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::ContainsRegex;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class Commands : public ColourRun {};
 

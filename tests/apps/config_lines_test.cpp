@@ -1,16 +1,11 @@
 // A mistake in a configuration names its line, whenever it is found: when it is read, when the data are there, when
 // the model is built, when the step is traced, or in the first evaluation.
-#include <gmock/gmock.h>
-
-#include "nixie/apps/trainer/commands/summary_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::StartsWith;
 
 struct Mistake {
   std::string yaml;  // its lines from the first on; the rest follows

@@ -1,15 +1,11 @@
 // Tests the course of a run without a trainer: due events, the state after each, the checkpoints to go back to.
 #include "nixie/apps/trainer/record/course.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 TEST(Course, WhatIsDueAtAStep) {
   const struct {

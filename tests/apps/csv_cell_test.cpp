@@ -1,7 +1,6 @@
 // Cells that a spreadsheet takes for what they are.
 #include "nixie/apps/trainer/program/csv_cell.h"
-
-#include <gtest/gtest.h>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

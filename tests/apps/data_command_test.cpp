@@ -1,6 +1,4 @@
 // trainer data: what it prints of a folder, which pictures it finds damaged, and that packed data are the same samples.
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/commands/data_scan.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/data/arrays.h"
@@ -14,11 +12,6 @@
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::ContainsRegex;
-using testing::HasSubstr;
 
 /// Folders `cat` and `dog` with ten pictures each, of several sizes, and a text file.
 class DataCommandTest : public testing::Test {

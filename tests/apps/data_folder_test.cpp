@@ -1,17 +1,10 @@
 // --data FOLDER: the dataset and the number of classes that a folder gives.
 #include "nixie/apps/trainer/commands/data_folder.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/tests/apps/colour_run.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class DataFolder : public ColourRun {};
 

@@ -1,6 +1,4 @@
 // trainer data show: one page of samples of each class and of augmentations, in the sizes and values of the net.
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/report/picture.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/apps/support.h"
@@ -8,10 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-using testing::Not;
 
 class DataPage : public testing::Test {
  protected:

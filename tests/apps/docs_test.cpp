@@ -1,20 +1,11 @@
 // The manual's code: C++ blocks and the table for numpy's users are in examples, which run; the commands and Python of
 // docs/exchange.md run in order.
-#include <gmock/gmock.h>
-
-#include <set>
-#include <sstream>
-
 #include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 #include "nixie/tests/models/python.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::HasSubstr;
 
 const fs::path kSource = NIXIE_SOURCE_DIR;
 
@@ -65,17 +56,16 @@ TEST(Docs, CppBlocksStandInTheExamples) {
   EXPECT_GE(seen, 7);
 }
 
-TEST(Docs, TheReferenceHasEachTableOnce) {
+// A table names each kind in bold; kinds with the same keys share a row of names.
+TEST(Docs, TheReferenceHasTheSameKeysOnce) {
   std::istringstream page(text_of(kSource / "docs/configuration.md"));
-  std::set<std::string> tables;
-  std::string name, table;
-  for (std::string line; std::getline(page, line); table += line + "\n")
-    if (line.starts_with("##")) {
-      if (name.starts_with("### ")) {
-        EXPECT_TRUE(tables.insert(table).second) << name << " repeats a table";
-      }
-      if (line.starts_with("## ")) tables.clear();
-      name = line, table.clear(), line.clear();
+  std::set<std::string> lists;
+  std::string names, keys;
+  for (std::string line; std::getline(page, line); keys += line + "\n")
+    if (const bool is_kind = line.starts_with("| <a id="); is_kind || line.starts_with("## ")) {
+      EXPECT_TRUE(names.empty() || lists.insert(keys).second) << names << " repeats keys";
+      if (!is_kind) lists.clear();
+      names = is_kind ? line : "", keys.clear(), line = is_kind ? line.substr(line.rfind("**")) : "";
     }
 }
 

@@ -1,18 +1,12 @@
 // Evaluation over a dataset: every sample counts once.
 #include "nixie/apps/trainer/evaluator.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 // 50 samples in batches of 20: the last batch is half padding, which must not count.
 TEST(Evaluator, CountsEverySampleOnce) {

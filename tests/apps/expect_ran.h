@@ -1,12 +1,7 @@
 // Expected exit codes and outputs of programs: a line for each run of a test, a row for each of a table.
 #pragma once
 
-#include <gmock/gmock.h>
-
-#include <functional>
 #include <source_location>
-#include <string>
-#include <vector>
 
 #include "nixie/tests/apps/support.h"
 

@@ -1,13 +1,8 @@
 // The explain program and the examples, by what they print.
-#include <gmock/gmock.h>
-
 #include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST(Explain, ShowsLayersGraphAndPlan) {
   expect_ran(run_program("explain lenet --batch 4 --graph --plan"), 0, "1663370 parameters in 8 arrays",

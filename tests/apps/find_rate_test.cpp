@@ -1,19 +1,9 @@
 // trainer find-rate: the suggestion from curves that are known, and the command on small nets.
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "nixie/apps/trainer/rates/rate_sweep.h"
 #include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::HasSubstr;
 
 constexpr RateRange kRange{.low = 1e-4, .high = 10, .steps = 100};
 

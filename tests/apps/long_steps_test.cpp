@@ -1,17 +1,9 @@
 // Steps over several batches, evaluations every so many steps, and checkpoints that are kept.
-#include <gmock/gmock.h>
-
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 /// No layer that looks at a whole batch.
 const std::string kPlain = R"(

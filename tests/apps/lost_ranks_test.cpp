@@ -1,15 +1,9 @@
 // Jobs of several ranks of which one is killed, stopped or asked to stop.
-#include <map>
-#include <random>
-
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/ranks_run.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// The processes of the job whose command line holds the text.
 std::vector<pid_t> processes_with(const std::string& text) {

@@ -1,17 +1,10 @@
 // The trainer's lines about the machine, and its completions in a shell.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/completion.h"
 #include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ContainsRegex;
-using testing::HasSubstr;
 
 TEST(Doctor, SaysWhatARunWouldUse) {
   const TempFolder folder, cache;

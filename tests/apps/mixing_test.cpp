@@ -8,8 +8,6 @@
 namespace nixie {
 namespace {
 
-using namespace nixie::test;
-
 TEST(Mixing, SharesFollowTheBetaDistribution) {
   for (const double a : {0.2, 1.0, 4.0}) {
     const Mixing mixing({.mixup = a}, 3);

@@ -1,11 +1,7 @@
 // Runs whose folder is moved, removed or changed: each reads and writes its own files, or ends.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <map>
-#include <utility>
 
 #include "nixie/apps/trainer/report/run_curves.h"
 #include "nixie/tests/apps/bearable_at_half.h"
@@ -14,11 +10,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 /// A run's folder, and another run that may take its path.
 struct Places {

@@ -1,7 +1,6 @@
 // The formats that a study chooses from measured errors.
 #include "nixie/apps/trainer/study/narrowest_formats.h"
-
-#include <gtest/gtest.h>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,7 +1,5 @@
 // The nets of docs/nets.md: each trains, reaches all of its parameters, and shows in the table, the report's picture
 // and an ONNX file; and mistakes in a configuration with named inputs name their line.
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/models/io/onnx.h"
@@ -10,9 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 const std::string kSteps = "steps: 2\nbackend: cpu\noptimizer: sgd\nschedule: {constant: {rate: 0.1}}\n",
                   kRest = "data: {generated: {train: 8, test: 4, batch: 4}}\n" + kSteps;

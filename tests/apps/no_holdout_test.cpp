@@ -1,17 +1,9 @@
 // A run on everything: no evaluations, no best.h5, and every command takes last.h5.
-#include <gmock/gmock.h>
-
 #include "nixie/tests/apps/colour_run.h"
 #include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-using testing::Not;
-
-namespace fs = std::filesystem;
 
 class NoHoldout : public ColourRun {
  protected:

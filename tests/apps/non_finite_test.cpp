@@ -1,9 +1,4 @@
 // Values that are not finite: a run stops or skips the step, and none is saved.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <limits>
-
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/printed.h"
@@ -11,9 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST(Trainer, StopsAtALossThatIsNoNumberAndKeepsWhatWasSaved) {
   const TempFolder folder;

@@ -1,17 +1,10 @@
 // Checkpoints with a right checksum that no run wrote: one number, array or name of them was changed.
-#include <gmock/gmock.h>
-
-#include "nixie/apps/trainer/commands/checkpoint_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 TrainConfig of_steps(std::int64_t steps, double ema = 0) {
   TrainConfig config = small_config();
@@ -230,9 +223,12 @@ TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
     for (const auto& read :
          {std::function<void()>([&] { Trainer(run.config).resume(run.file); }),
           std::function<void()>([&] { load_trained(run.file); }), std::function<void()>([&] { Trainer{begun}; }),
-          std::function<void()>([&] { model_from_weights(begun); }),
-          std::function<void()>([&] { convert_checkpoint(run.file, run.folder / "converted.h5"); }),
-          std::function<void()>([&] { convert_checkpoint(run.file, run.folder / "converted.safetensors"); })}) {
+          std::function<void()>([&] { model_from_weights(begun); }), std::function<void()>([&] {
+            run_checkpoint({"convert", run.file, run.folder / "converted.h5"});
+          }),
+          std::function<void()>([&] {
+            run_checkpoint({"convert", run.file, run.folder / "converted.safetensors"});
+          })}) {
       const std::string error =
           run.refusal([&](Checkpoint& c) { negative((ema > 0 ? c.ema : c.model).at("2.running_var")); }, read);
       EXPECT_THAT(error, HasSubstr("changed.h5: "));
@@ -245,10 +241,9 @@ TEST(Resume, ArraysOutsideTheirRangesAreRefused) {
 TEST(Resume, AMistakeInTheCheckpointsConfigurationIsItsOwn) {
   const Changed run;
   const auto refused = [&](const std::string& config, bool is_yaml) {
-    bool is_same = false;
     std::vector<std::function<void()>> readers = {[&] { load_trained(run.file); },
                                                   [&] { Trainer(run.config).resume(run.file); }};
-    if (!is_yaml) readers.push_back([&] { difference_text(run.folder / "last.h5", run.file, is_same); });
+    if (!is_yaml) readers.push_back([&] { run_checkpoint({"diff", run.folder / "last.h5", run.file}); });
     for (const auto& read : readers)
       EXPECT_THAT(run.refusal([&](Checkpoint& c) { c.config = config; }, read), HasSubstr("changed.h5: configuration:"))
           << config;

@@ -1,5 +1,4 @@
 // Files from people's folders: odd pictures, odd names, odd tables; each trains, or the error gives advice.
-#include <gmock/gmock.h>
 #include <sys/resource.h>
 
 #include "nixie/apps/trainer/record/run_state.h"
@@ -13,10 +12,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ContainsRegex;
-using testing::HasSubstr;
 
 const std::string kNet = R"(
 model: [{conv2d: {out: 4, kernel: 3, pad: 1}}, relu, global_avg_pool, flatten, {linear: {out: 2}}]

@@ -1,6 +1,4 @@
 // The trainer's answers to arguments that it does not understand: one line, which ends with what to write instead.
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/configs/parse/words/tables.h"
@@ -9,10 +7,6 @@
 
 namespace nixie {
 namespace {
-
-using testing::HasSubstr;
-
-using namespace nixie::test;
 
 TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
   const TempFolder folder;

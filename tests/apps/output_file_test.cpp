@@ -1,15 +1,8 @@
 // Outputs of every command: links, folders and files that the command reads stay what they are, also with --overwrite.
-#include <gmock/gmock.h>
-
-#include <map>
-
 #include "nixie/tests/apps/colour_run.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
 
 class OutputFile : public ColourRun {};
 

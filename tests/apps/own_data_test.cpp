@@ -1,17 +1,9 @@
 // Runs on datasets of one's own: what they change later, halves that do not go together, values that are not finite.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
-
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/own_samples.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 struct OwnData {
   std::int64_t batch = 8;

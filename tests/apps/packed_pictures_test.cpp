@@ -1,6 +1,4 @@
 // Pictures and what trainer data makes of them: their orientation, and the crops of packed ones.
-#include <gmock/gmock.h>
-
 #include "nixie/data/image_folder.h"
 #include "nixie/data/packed.h"
 #include "nixie/tests/apps/support.h"
@@ -8,9 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// Folders `cat` and `dog` with ten pictures each, of several sizes.
 class PackedPictures : public testing::Test {

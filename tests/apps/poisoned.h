@@ -1,8 +1,7 @@
 // A dataset of which one training sample is no number.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
+#include "nixie/tests/test.h"
 
 #include "nixie/core/base/fields.h"
 #include "nixie/data/dataset.h"

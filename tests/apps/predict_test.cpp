@@ -1,8 +1,4 @@
 // Predictions of targets that are no single class: masks as files, numbers of a table.
-#include <gmock/gmock.h>
-
-#include <map>
-
 #include "nixie/data/files/image.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/tests/apps/expect_ran.h"
@@ -11,9 +7,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 Ran trainer(const std::string& arguments) { return run_program("trainer " + arguments); }
 

@@ -1,7 +1,4 @@
 // The preparation of inputs in a checkpoint: orientation of pictures, layout of arrays, limits of size.
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/data/arrays.h"
 #include "nixie/models/io/checkpoint.h"
@@ -11,9 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TrainConfig config_of(const std::string& data) {
   return read_config(parse_yaml("model: [flatten, {linear: {out: 2}}]\ndata: " + data +

@@ -1,9 +1,7 @@
 // The output of a trainer as a text.
 #pragma once
 
-#include <cstdio>
-#include <memory>
-#include <string>
+#include "nixie/tests/test.h"
 
 namespace nixie::test {
 

@@ -1,11 +1,7 @@
 // trainer profile: what it counts against formulas, and that measuring changes nothing.
 #include "nixie/apps/trainer/profile/profile.h"
 
-#include <gmock/gmock.h>
-
-#include <atomic>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/backends/cpu/backend.h"
@@ -14,9 +10,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 const std::string kNet = R"(
 model:

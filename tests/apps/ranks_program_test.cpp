@@ -1,13 +1,8 @@
 // Runs of several ranks under mpirun, against the same run by one process.
-#include <fstream>
-
 #include "nixie/tests/apps/ranks_run.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST_F(Ranks, AnyNumberOfRanksEndsAlike) {
   ASSERT_EQ(train(0, "one").code, 0);

@@ -1,10 +1,6 @@
 // A run that several ranks share, what it ended with, and mpirun; tests are skipped where Open MPI is missing.
 #pragma once
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/tests/apps/support.h"
 

@@ -13,9 +13,6 @@
 namespace nixie {
 namespace {
 
-using namespace nixie::test;
-using testing::HasSubstr;
-
 /// Trains on ranks that are threads: the first one's files are in the folder. Without a size: without ranks. Goes on
 /// with what is in the folder, and stops after a step if one is given.
 Evaluation train_in_threads(const std::filesystem::path& run, const TrainConfig& config, int size,

@@ -1,18 +1,10 @@
 // Where a value that is not finite began, and runs whose data cannot be read.
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <cmath>
-
 #include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
   const struct {

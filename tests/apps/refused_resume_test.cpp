@@ -1,6 +1,5 @@
 // A resume that is refused changes no file, whatever it was to go on from; one that is not writes through no links.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -13,11 +12,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 /// While it lives nobody may change the file; `holds` is false where the file system knows no such files.
 class Immutable {

@@ -1,10 +1,6 @@
 // Histograms, the net as a graph, and what report_detail adds to the page.
-#include <gmock/gmock.h>
-
-#include <cmath>
 #include <regex>
 
-#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/histogram.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/backends/cpu/backend.h"
@@ -12,11 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST(Histogram, CountsEqualParts) {
   const std::vector<float> values = {0, 0.5f, 1, 1.5f, 2, 3.9f, 4, NAN, INFINITY};

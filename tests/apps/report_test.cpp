@@ -1,10 +1,7 @@
 // The report of a run, taken apart: every part is there, tags are balanced, figures agree with the evaluation.
 #include "nixie/apps/trainer/report/report.h"
 
-#include <gmock/gmock.h>
 #include <png.h>
-
-#include <numeric>
 
 #include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/page.h"
@@ -13,10 +10,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// RFC 4648, section 10.
 TEST(Picture, Base64) {

@@ -1,5 +1,4 @@
 // Refusals and notes of a resumed run: other data, a folder that was changed under it.
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include "nixie/tests/apps/child.h"
@@ -10,11 +9,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 /// The output of a trainer that goes on with the folder's run.
 std::string resumed(const fs::path& run, const TrainConfig& config, const std::vector<std::string>& changes = {}) {

@@ -1,11 +1,5 @@
 // Runs that go back to an earlier checkpoint.
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <regex>
-#include <utility>
 
 #include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/poisoned.h"
@@ -15,9 +9,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// Trains to the end, or to a value that is not finite; what was printed.
 std::string printed(const TrainConfig& config, const std::filesystem::path& run, bool resumes = false) {

@@ -1,18 +1,11 @@
 // A run's files without a training loop: what a save writes, sets aside and keeps, and what there is to go back to.
 #include "nixie/apps/trainer/run_files.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "nixie/apps/trainer/record/run_log.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// The parts of a run of 23 steps, 10 of them an epoch, whose state a test moves by hand.
 struct ByHand {

@@ -1,15 +1,10 @@
 // A run's folder and what goes into it besides checkpoints: tables that are cut back, the lock, progress and the log.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <atomic>
-#include <fstream>
 #include <mutex>
-#include <thread>
 
 #include "nixie/apps/trainer/program/watchdog.h"
 #include "nixie/apps/trainer/progress.h"
@@ -20,9 +15,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// A table that goes on in a file.
 struct OpenTable {

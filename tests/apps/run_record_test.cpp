@@ -1,7 +1,4 @@
 // The files that a run's figures go to, read back by other means than those that wrote them.
-#include <gmock/gmock.h>
-
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/record/run_record.h"
@@ -11,12 +8,7 @@
 namespace nixie {
 namespace {
 
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::Pair;
-
-namespace fs = std::filesystem;
 
 // RFC 3720, appendix B.4, and the check value of the catalogue of CRC algorithms.
 TEST(Crc32c, KnownVectors) {

@@ -1,16 +1,9 @@
 // Lists of samples by their files: what is held out, and what the model makes of each.
-#include <gmock/gmock.h>
-
 #include "nixie/tests/apps/colour_run.h"
 #include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-
-namespace fs = std::filesystem;
 
 class SampleLists : public ColourRun {
  protected:

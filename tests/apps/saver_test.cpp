@@ -1,9 +1,6 @@
 // Saver: work in the background, in order; and a run that saves while it trains.
 #include "nixie/apps/trainer/record/saver.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <latch>
 
 #include "nixie/tests/errors.h"

@@ -7,8 +7,6 @@
 namespace nixie {
 namespace {
 
-using namespace nixie::test;
-
 // It may be sent to a whole job.
 TEST(Signals, Usr1EndsNoOtherCommand) {
   const TempFolder folder;

@@ -1,7 +1,5 @@
 // A run with statistics: its lines, TensorBoard's numbers, the page, what a step that is not finite says, and that
 // nothing else of the run changes.
-#include <gmock/gmock.h>
-
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/record/statistics_lines.h"
@@ -10,9 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 const std::string kMeasured = "statistics: {every: 2, histograms: 4, shadow: [e4m3, int8]}\n";
 

@@ -1,7 +1,6 @@
 // Helpers for tests of the programs: a small run, whole files, and running a program.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include "nixie/apps/trainer/trainer.h"

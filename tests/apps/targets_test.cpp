@@ -1,9 +1,4 @@
 // Nets on every kind of target train, evaluate, save and predict; and what cannot be compared is said before a run.
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/expect_ran.h"
@@ -11,9 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// 64 images of 5 channels, [6, 4]: noise, brighter in channel i % 3.
 Bytes five_channels() {

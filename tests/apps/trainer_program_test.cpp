@@ -1,8 +1,5 @@
 // The trainer as a program: exit codes, what it prints, and runs that are killed.
-#include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <random>
-#include <thread>
 
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/expect_ran.h"
@@ -10,8 +7,6 @@
 namespace nixie {
 namespace {
 
-using namespace nixie::test;
-using testing::HasSubstr;
 using testing::MatchesRegex;
 
 class TrainerProgram : public testing::Test {

@@ -1,20 +1,12 @@
 // The training loop: what it leaves, that stopping changes nothing, and what it refuses.
 #include "nixie/apps/trainer/trainer.h"
 
-#include <gmock/gmock.h>
-
-#include <cstring>
-#include <numeric>
-
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 std::vector<std::string> lines_of(const std::filesystem::path& path) {
   std::istringstream text(text_of(path));

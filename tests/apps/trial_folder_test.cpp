@@ -1,18 +1,10 @@
 // Folders for trials: what is left over goes, what is in use or the user's own stays.
 #include "nixie/apps/trainer/program/trial_folder.h"
 
-#include <gmock/gmock.h>
-
-#include <fstream>
-
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-
-namespace fs = std::filesystem;
 
 TEST(TrialFolder, OnlyThoseMadeHereAndLeftOverAreRemoved) {
   const TempFolder parent;

@@ -1,14 +1,9 @@
 // The tutorial's commands and the recipes' sweep, run in order as by a reader, on small pictures in place of photos.
-#include <gmock/gmock.h>
-
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
 
 /// The lines of the page that begin with `$ trainer`, without the prompt; a backslash at the end joins two.
 std::vector<std::string> commands_of(const fs::path& page) {

@@ -1,20 +1,11 @@
 // Whole configurations: what they say, that they print back, their problems, and the files that are shipped.
 #include "nixie/configs/parse/config.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
-
 #include "nixie/tests/data/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
-
-using testing::HasSubstr;
-using testing::StartsWith;
 
 const std::string kSmall = "model: mlp\ndata: glyphs\nepochs: 1\n";
 

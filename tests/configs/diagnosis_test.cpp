@@ -1,12 +1,6 @@
 // The lines that messages about broken YAML name: single mistakes, each line of the shipped files, legal text.
 #include "nixie/configs/parse/syntax/diagnosis.h"
 
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <functional>
-#include <sstream>
-
 #include "nixie/configs/parse/config.h"
 #include "nixie/configs/parse/yaml.h"
 #include "nixie/tests/errors.h"

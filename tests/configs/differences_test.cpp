@@ -1,14 +1,12 @@
 // The differences of two configurations.
 #include "nixie/configs/parse/differences.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/configs/parse/config.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(ConfigChanges, AreNamedByPath) {

@@ -1,6 +1,4 @@
 // Objects that were moved from stay what they were.
-#include <gtest/gtest.h>
-
 #include "nixie/configs/parse/values.h"
 #include "nixie/core/step.h"
 #include "nixie/models/model.h"

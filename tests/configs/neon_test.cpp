@@ -2,10 +2,7 @@
 // beside `type`.
 #include "nixie/configs/parse/neon.h"
 
-#include <gmock/gmock.h>
 #include <unistd.h>
-
-#include <fstream>
 
 #include "nixie/configs/parse/config.h"
 #include "nixie/core/step.h"
@@ -15,8 +12,6 @@
 
 namespace nixie {
 namespace {
-
-using testing::HasSubstr;
 
 class NeonTest : public testing::Test {
  protected:

@@ -1,7 +1,6 @@
 // Reading option structs: scalars by form, ranges, nesting, choices, and every problem of a file in one error.
 #include "nixie/configs/parse/reader.h"
-
-#include <gmock/gmock.h>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,12 +1,6 @@
 // Answers to a word that is not known here: near words, and the words of other frameworks.
 #include "nixie/configs/parse/suggestion.h"
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <set>
-#include <sstream>
-
 #include "nixie/configs/parse/config.h"
 #include "nixie/configs/parse/words/tables.h"
 #include "nixie/tests/errors.h"

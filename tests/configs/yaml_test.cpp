@@ -1,13 +1,7 @@
 // Strict YAML: what is kept, what is refused and where, --set, printing, and hostile or mangled text.
 #include "nixie/configs/parse/yaml.h"
 
-#include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
-
-#include <chrono>
-#include <fstream>
-#include <functional>
-#include <random>
 
 #include "nixie/core/base/fields.h"
 #include "nixie/tests/errors.h"

@@ -1,16 +1,9 @@
 // Products of f32 whose channels have scales of their own: what a policy promises holds for each result.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
 #include "nixie/core/step.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
 
 // Normal numbers; each index of an axis has a scale of its own from 2^-30 to 2^30.
 Array scaled_by_index(const Shape& shape, int axis, unsigned seed) {

@@ -1,6 +1,4 @@
 // Collectives on one to four ranks: values, fixed orders, gradients, and plans in which each is computed once.
-#include <algorithm>
-
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/tests/core/support.h"
@@ -8,9 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using test::alone_of;
-using test::on_ranks;
 
 std::vector<double> values_on(Backend& backend, const Tensor& x) {
   return evaluate(cast(x, Dtype::f64), backend).to_vector<double>();

@@ -1,15 +1,8 @@
 // Matrix products, convolution, pooling: gradients of every role in f64, shapes, bad input. Values: tests/backends.
-#include <numeric>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::expect_error;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
 
 TEST(Matmul, ShapesAsNumpy) {
   struct Row {

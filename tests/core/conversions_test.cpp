@@ -4,9 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_values;
-
 constexpr Dtype kIntegers[] = {Dtype::i64, Dtype::i32, Dtype::u8, Dtype::i8};
 
 // The value of x in `dtype` by every conversion there is, in f64.

@@ -1,13 +1,8 @@
 // Stores that are called disjoint have no element in common, shown by listing what they touch; phases of a gradient and
 // parts of a concatenation are disjoint.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-#include <set>
-
-#include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/disjoint_stores.h"
+#include "nixie/core/base/integer_math.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,15 +1,9 @@
 // Values at the edges of a type: signed zeros, infinities and NaN, elementwise and in every reduction, in every
 // floating type, for few elements and for more than a tile or a block holds.
-#include <cmath>
-#include <limits>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::values_of;
 
 constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Dtype kFloats[] = {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16};

@@ -7,10 +7,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_error;
-using testing::expect_values;
-
 // As another program's library would make one; counts how often it is released.
 struct Foreign {
   std::vector<float> values{1, 2, 3, 4, 5, 6};

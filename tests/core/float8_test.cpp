@@ -1,14 +1,9 @@
 // 8-bit floats as stored types: every number, roundings at and beside every tie, and every op that meets one.
-#include <bit>
-
 #include "nixie/core/ops/formats.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::expect_values;
 
 constexpr Dtype kTypes[] = {Dtype::f8e4m3, Dtype::f8e5m2};
 

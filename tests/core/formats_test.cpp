@@ -1,21 +1,10 @@
 // Number formats: every value against a search through the format's own list of numbers, the names' limits as
 // published, stochastic rounding by all random numbers, scales, gradients.
-#include <bit>
-#include <cmath>
-#include <cstdlib>
-#include <fstream>
-#include <limits>
-#include <map>
-#include <sstream>
-
 #include "nixie/core/ops/formats.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::values_of;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -240,15 +229,19 @@ TEST(Formats, RecordedRoundings) {
   std::map<std::tuple<std::string, int, std::string>, Rows> groups;
   while (std::getline(file, line)) {
     std::istringstream row(line);
-    row >> name >> saturating >> std::hex >> x >> drawn;
-    for (const char* rounding : {"nearest", "nearest", "toward_zero", "stochastic"}) {
-      row >> result;
-      if (result == "-") continue;
-      Rows& rows = groups[{name, saturating, rounding}];
-      rows.x.push_back(std::bit_cast<float>(x));
-      rows.random.push_back(static_cast<float>(drawn) * 0x1p-24F);
-      rows.results.push_back(result);
+    row >> name >> saturating >> std::hex >> x;
+    for (const std::uint32_t bits : {x, x ^ 0x80000000U}) {
+      row >> drawn;
+      for (const char* rounding : {"nearest", "nearest", "toward_zero", "stochastic"}) {
+        row >> result;
+        if (result == "-") continue;
+        Rows& rows = groups[{name, saturating, rounding}];
+        rows.x.push_back(std::bit_cast<float>(bits));
+        rows.random.push_back(static_cast<float>(drawn) * 0x1p-24F);
+        rows.results.push_back(result);
+      }
     }
+    ASSERT_TRUE(row) << line;
   }
   ASSERT_GE(groups.size(), 40U);
   for (const auto& [key, rows] : groups) {

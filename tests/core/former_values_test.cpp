@@ -4,8 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-
 double value_of(const Variable& v) { return v.array().item(); }
 
 // Descends by a tenth of the slope.

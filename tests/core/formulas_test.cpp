@@ -1,18 +1,11 @@
 // Formulas of own ops: `where` and every elementwise function of ops.h, with the values they have on Tensors.
-#include <fstream>
 #include <regex>
-#include <set>
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::expect_error;
-using testing::random_array;
-using testing::values_of;
 
 struct Row {
   std::string name;

@@ -4,9 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_error;
-
 // Counts how often a step was traced, which is how often a combination of shapes was planned.
 struct CountedStep {
   explicit CountedStep(const Variable& v)

@@ -6,10 +6,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_values;
-using testing::random_array;
-
 // The backend under test, asking for channels-last images and Variables.
 class ChannelsLast : public Backend {
  public:

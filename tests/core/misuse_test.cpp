@@ -8,8 +8,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-
 constexpr std::int64_t kHuge = std::int64_t{1} << 62;
 
 dlpack::Managed foreign(std::int32_t rank, std::int64_t* shape, void* data) {

@@ -5,11 +5,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
-
 constexpr double kInf = INFINITY, kNan = NAN;
 
 Tensor doubles(const std::vector<double>& values, const Shape& shape) { return Array::from(values, shape); }

@@ -1,10 +1,6 @@
 // Whatever a name holds, it is printed on one line and commands no terminal.
 #include "nixie/core/base/one_line.h"
-
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdio>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -6,9 +6,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::values_of;
-
 Array numbers(const Shape& shape, unsigned seed) { return testing::random_array(shape, -2, 2, seed); }
 
 struct Seen {

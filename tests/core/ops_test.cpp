@@ -1,5 +1,4 @@
 // Every elementwise op: value against the C++ library in double, gradient against central differences, odd shapes.
-#include <map>
 #include <numbers>
 
 #include "nixie/core/ops/elementwise.h"
@@ -7,12 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
-using testing::values_of;
 
 using Reference = std::function<double(double, double, double)>;
 

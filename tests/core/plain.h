@@ -1,12 +1,7 @@
 // Plain: an array as plain loops see it.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <numeric>
-#include <utility>
-#include <vector>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 

@@ -1,7 +1,4 @@
 // Fusion: how many kernels an expression becomes, and that no way of running a plan changes a bit.
-#include <algorithm>
-#include <numeric>
-
 #include "nixie/backends/cpu/stages/executor.h"
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/ops/elementwise.h"
@@ -13,8 +10,7 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::random_array;
+using testing::cpu;  // there is a namespace of this name, too
 
 // Before a backend lowers it.
 Plan plan_of(const std::vector<Tensor>& outputs) {

@@ -1,8 +1,6 @@
 // The message about a plan that does not fit: its largest tensors, and a batch that should fit.
 #include "nixie/core/passes/plan_too_large.h"
 
-#include <gtest/gtest.h>
-
 #include "nixie/backends/null/backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"

@@ -8,10 +8,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_error;
-using testing::random_array;
-
 // A convolutional net with everything the pass has a rule for: batch norm, pooling, a linear layer, momentum.
 struct Net {
   Parameters p{3}, state;

@@ -1,9 +1,6 @@
 // Arrays print as numpy prints them: texts recorded from numpy 2.4.
 #include "nixie/core/base/print.h"
 
-#include <numeric>
-#include <sstream>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {

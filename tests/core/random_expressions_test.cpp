@@ -1,13 +1,9 @@
 // Random expressions of unbounded numbers, evaluated at once and op by op: what a pass rewrites has the value of what
 // was written. (The random graphs beside this file cut every value back to small integers, so no two ops meet.)
-#include <random>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
 
 /// An expression, and the value of its ops, each evaluated by itself.
 struct Pair {

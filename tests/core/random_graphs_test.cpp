@@ -1,12 +1,5 @@
 // Random graphs against plain loops: shapes, types, views and fusion in any combination. Values are small integers, so
 // that every type holds every result exactly and results must be equal.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <random>
-
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/tests/core/plain.h"

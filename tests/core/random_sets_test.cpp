@@ -1,9 +1,5 @@
 // Random sequences of sets: Variables that read themselves and each other in one Step. Each assignment is computed
 // again by itself, on the CPU, and every Variable, old value and sum must be equal. Values are small integers.
-#include <gtest/gtest.h>
-
-#include <random>
-
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/variable.h"
 #include "nixie/core/step.h"

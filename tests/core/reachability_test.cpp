@@ -1,10 +1,7 @@
 // Reachability agrees with a search of all paths while random graphs grow and their nodes merge, and what it follows
 // grows in proportion to the graph.
 #include "nixie/core/passes/reachability.h"
-
-#include <gtest/gtest.h>
-
-#include <random>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,8 +1,6 @@
 // Recompute: which values kernels store for each other, and that none of it changes a result.
-#include <algorithm>
-
-#include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/recompute.h"
+#include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/state/graph_walk.h"
 #include "nixie/core/step.h"
@@ -10,8 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using testing::random_array;
 
 Plan plan_of(const std::vector<Tensor>& outputs, bool recomputed) {
   Graph graph = simplify({.outputs = outputs});

@@ -3,8 +3,9 @@
     python3 -m venv build/formats-venv && build/formats-venv/bin/pip install ml_dtypes gfloat
     build/formats-venv/bin/python3 tests/core/record_formats.py > tests/core/fixtures/formats.tsv
 
-A line is a format, whether it saturates, the bits of a number and of a random one (24 bits), and those of the results:
-nearest by ml_dtypes, nearest, toward_zero and stochastic by gfloat; - where a program does not have the format.
+A line is a format, whether it saturates, the bits of a number, and for it and for its negative those of a random number
+(24 bits) and of the results: nearest by ml_dtypes, nearest, toward_zero and stochastic by gfloat; - where a program does
+not have the format.
 With a count as argument so many numbers are taken for each format in place of 14.
 """
 import random
@@ -54,7 +55,7 @@ def probes(info):
         above = gfloat.round_float(info, x, RoundMode.TowardPositive, sat=True)
         middle = (nearest + above) / 2
         found.append(random.choice((x, nearest, middle, value(bits(middle) + 1), value(bits(middle) - 1))))
-    return [value(bits(sign * x)) for x in found if x < 3.3e38 or x == float("inf") for sign in (1, -1)]
+    return [value(bits(x)) for x in found if x < 3.3e38 or x == float("inf")]
 
 
 def text(y):
@@ -65,11 +66,15 @@ for name in [*CASTS, *(name for name in INFOS if name not in CASTS)]:
     info, cast = INFOS.get(name), CASTS.get(name)
     saturates = name in SIX_BITS_AND_FEWER or name.endswith("f") and name.startswith("binary")
     for x in probes(info or format_info_ocp_e5m2):
-        if saturates and abs(x) == float("inf"):
+        if saturates and x == float("inf"):
             continue  # gfloat keeps infinity out of these by an error
-        drawn = random.getrandbits(24)
-        # gfloat rounds up where the share and the random number reach 1, nixie where the share is above it.
-        results = [np.float32(x).astype(cast) if cast else None,
-                   *(info and gfloat.round_float(info, x, mode, sat=saturates, srbits=(1 << 24) - 1 - drawn, srnumbits=24)
-                     for mode in (RoundMode.TiesToEven, RoundMode.TowardZero, RoundMode.Stochastic))]
-        print("\t".join((name, str(int(saturates)), f"{bits(x):08x}", f"{drawn:06x}", *map(text, results))))
+        cells = [name, str(int(saturates)), f"{bits(x):08x}"]
+        for y in (x, -x):
+            drawn = random.getrandbits(24)
+            # gfloat rounds up where the share and the random number reach 1, nixie where the share is above it.
+            results = [np.float32(y).astype(cast) if cast else None,
+                       *(info and gfloat.round_float(info, y, mode, sat=saturates, srbits=(1 << 24) - 1 - drawn,
+                                                     srnumbits=24)
+                         for mode in (RoundMode.TiesToEven, RoundMode.TowardZero, RoundMode.Stochastic))]
+            cells += [f"{drawn:06x}", *map(text, results)]
+        print("\t".join(cells))

@@ -1,17 +1,8 @@
 // Reductions: every kind over every set of axes against plain loops, gradients, and the odd cases.
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::expect_error;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
 
 using T = const Tensor&;
 using A = const Axes&;

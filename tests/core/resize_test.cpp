@@ -4,12 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_error;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
-
 /// -3, 4, 0, 7, 3, ...: numbers that every type holds exactly.
 Array pattern(const Shape& shape) {
   std::vector<double> values;

@@ -4,11 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
-using testing::values_of;
-
 constexpr double kInf = INFINITY, kNan = NAN;
 
 TEST(Scans, FoldWhatCameBefore) {

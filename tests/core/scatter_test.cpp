@@ -1,14 +1,8 @@
 // Scatters that replace, multiply and take extremes, against the loops of numpy's ufunc.at.
-#include <functional>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
 
 constexpr double kNan = NAN;
 

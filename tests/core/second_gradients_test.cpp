@@ -1,13 +1,8 @@
 // Gradients of gradients where a formula on the way divides by 0: whole second derivatives against those by hand.
-#include <cmath>
-#include <functional>
-
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::values_of;
 
 TEST(SecondGradients, AreRightWhereFormulasAreNot) {
   constexpr double kHalf = 0.5;

@@ -4,11 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::expect_error;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
-
 // 0, 1, 2, ... of a shape.
 Array counted(const Shape& shape) {
   std::vector<double> values;

@@ -5,8 +5,6 @@
 namespace nixie {
 namespace {
 
-using testing::random_array;
-
 struct Case {
   std::string name;
   Shape a, b;

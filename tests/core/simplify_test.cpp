@@ -1,16 +1,12 @@
 // Simplify: what is computed once, not at all, or on fewer elements, with the same result.
 #include "nixie/core/passes/simplify.h"
 
-#include <algorithm>
-
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/state/graph_walk.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::random_array;
 
 TEST(Simplify, MergesEqualExpressionsAndDropsNeutralElements) {
   const Tensor x = Array(Dtype::f32, {4});

@@ -1,18 +1,9 @@
 // Sorting, the largest and smallest elements, and places in sorted values, against the C++ library; and their kernels.
-#include <algorithm>
-#include <numeric>
-
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::expect_gradients;
-using testing::expect_values;
-using testing::random_array;
-using testing::values_of;
 
 constexpr double kInf = INFINITY, kNan = NAN;
 

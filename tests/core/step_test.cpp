@@ -4,10 +4,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_error;
-using testing::expect_values;
-
 Array numbers(std::vector<float> values) {
   const auto size = static_cast<std::int64_t>(values.size());
   return Array::from(values, {size});

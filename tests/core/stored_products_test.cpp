@@ -9,8 +9,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-
 /// The products of a graph and those of them that multiply 8-bit floats.
 std::pair<int, int> products_of(const Graph& graph) {
   std::pair<int, int> counts;

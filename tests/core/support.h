@@ -1,12 +1,6 @@
 // Helpers for core's tests: a backend, random arrays, and gradients checked against central differences in f64.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <functional>
-#include <random>
-
 #include "nixie/core/base/random.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"
@@ -84,3 +78,7 @@ void expect_error(Body&& body, const std::string& text) {
 }
 
 }  // namespace nixie::testing
+
+namespace nixie {
+using namespace testing;
+}

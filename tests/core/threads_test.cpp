@@ -1,9 +1,5 @@
 // Several threads and several backends on the values of one model.
-#include <gmock/gmock.h>
-
-#include <atomic>
 #include <latch>
-#include <thread>
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/state/variable_memory.h"
@@ -11,8 +7,6 @@
 
 namespace nixie::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 Tensor numbers(const std::vector<float>& values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});

@@ -1,14 +1,10 @@
 // Element types: promotion, conversion, saturation and weak numbers.
 #include "nixie/core/ops/elementwise.h"
 
-#include <fmt/format.h>
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
-
-using testing::cpu;
-using testing::expect_values;
 
 TEST(Types, PromotionTable) {
   const char* table[kDtypeCount][kDtypeCount] = {

@@ -8,11 +8,6 @@
 namespace nixie {
 namespace {
 
-using testing::cpu;
-using testing::expect_values;
-using testing::random_array;
-using testing::values_of;
-
 TEST(WideSums, BytesAreSummedInI64) {
   const std::int64_t count = 9'000'000;
   const Tensor bytes = full({count}, 255, Dtype::u8), signs = full({count}, -128, Dtype::i8);

@@ -1,8 +1,7 @@
 // Winograd's F(2x2, 3x3) as an expression: a convolution of stride 1 by transforms around 16 products.
 #pragma once
 
-#include <cmath>
-#include <vector>
+#include "nixie/tests/test.h"
 
 #include "nixie/core/ops/ops.h"
 

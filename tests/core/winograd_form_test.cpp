@@ -1,14 +1,11 @@
 // Winograd's form of a convolution: the values of the convolution and of its gradients, in few kernels.
-#include <algorithm>
-
+#include "nixie/tests/core/winograd_form.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/tests/core/support.h"
-#include "nixie/tests/core/winograd_form.h"
 
 namespace nixie {
 namespace {
 
-using testing::random_array;
 using testing::winograd;
 
 TEST(WinogradForm, HasTheValuesOfAConvolutionInFewKernels) {

@@ -1,9 +1,4 @@
 // Arrays whose images are no bytes, or whose targets are no classes.
-#include <gmock/gmock.h>
-
-#include <cstring>
-#include <limits>
-
 #include "nixie/core/files/number_array.h"
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
@@ -11,10 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// 4 images [2, 3] of one channel: bytes 0, 1, 2, ...
 Bytes small_images() {

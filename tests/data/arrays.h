@@ -3,9 +3,6 @@
 
 #include <hdf5.h>
 
-#include <optional>
-#include <utility>
-
 #include "nixie/tests/data/support.h"
 
 namespace nixie::test {

@@ -3,19 +3,12 @@
 //   numpy.savez_compressed(x_train=arange(36, uint8).reshape(3, 2, 2, 3), y_train=[2, 0, 1], x_test=..., y_test=[1])
 #include "nixie/data/arrays.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/npy_file.h"
 #include "nixie/tests/data/arrays.h"
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 const fs::path kFixtures = fs::path(NIXIE_SOURCE_DIR) / "tests/data/fixtures";
 

@@ -1,19 +1,12 @@
 // Augmentation: what is drawn, against its distribution; what is done to pixels, against formulas; and repeatability.
 #include "nixie/data/augment.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "nixie/data/cifar.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-using testing::HasSubstr;
-using namespace nixie::test;
 
 Draws draws_of(std::int64_t index) { return Draws(random_stream(1, "test"), index); }
 

@@ -1,20 +1,10 @@
 // Cifar10 and Cifar100: records, names, augmentation, and files that do not hold what they should.
 #include "nixie/data/cifar.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <random>
-#include <set>
-
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {
-
-using test::Bytes;
-using test::TempFolder;
-using test::write_file;
 
 constexpr std::size_t kPixels = 3072;
 

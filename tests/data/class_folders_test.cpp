@@ -1,6 +1,4 @@
 // Folders of pictures: which of those inside are classes, halves or neither.
-#include <gmock/gmock.h>
-
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/data/preparation.h"
@@ -8,10 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 /// A folder with two pictures in each of the folders.
 class ClassFolders : public testing::Test {

@@ -1,8 +1,6 @@
 // Two halves as one dataset: each sample, target and label is that of its half.
 #include "nixie/data/dataset.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
 #include "nixie/data/stored_images.h"
@@ -10,9 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
 
 Splits open(const TempFolder& folder, const std::string& name, const std::string& text) {
   std::ofstream(folder / name) << text;

@@ -1,11 +1,7 @@
 // Glyphs and Generated: repeatable, of the promised statistics, and neither trivial nor hopeless to learn.
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cmath>
-
 #include "nixie/data/generated.h"
 #include "nixie/data/glyphs.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

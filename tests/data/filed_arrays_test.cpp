@@ -1,8 +1,4 @@
 // Arrays that are larger than the memory they may take: read from their file by the sample, in pieces of bounded size.
-#include <gmock/gmock.h>
-
-#include <numeric>
-
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/array_samples.h"
 #include "nixie/data/files/input_file.h"
@@ -11,10 +7,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 constexpr hsize_t kSamples = 23, kHeight = 5, kWidth = 4, kChannels = 3;
 

@@ -1,8 +1,6 @@
 // The words for a half in names of folders, tables, shards and arrays: one list, one order, and a line for the rest.
 #include "nixie/data/files/half_sources.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/data/arrays.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/arrays.h"
@@ -11,11 +9,7 @@
 namespace nixie {
 namespace {
 
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::StartsWith;
 
 Bytes in_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 

@@ -1,6 +1,4 @@
 // Arrays that HDF5 holds: as numpy's files, bools, files of other versions, neon's layout, and what cannot be read.
-#include <gmock/gmock.h>
-
 #include "nixie/core/files/hdf5.h"
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/input_file.h"
@@ -8,10 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 /// The error of opening it.
 std::string error(const std::filesystem::path& file) {

@@ -1,6 +1,4 @@
 // holdout: 0 leaves everything for training, unless the data have a half of their own to test on.
-#include <gmock/gmock.h>
-
 #include "nixie/data/arrays.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/arrays.h"
@@ -8,8 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 TEST(Holdout, OfNothingTrainsOnEverything) {
   const TempFolder folder;

@@ -1,24 +1,13 @@
 // ImageFolder: which files make which half, what a sample is made of, and folders that are not what they should be.
 #include "nixie/data/image_folder.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
 
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-using test::Bytes;
-using test::picture;
-using test::TempFolder;
-using test::write_file;
 
 Image plain(std::int64_t width, std::int64_t height, std::uint8_t r, std::uint8_t g, std::uint8_t b) {
   Image image{width, height, {}};

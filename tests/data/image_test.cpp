@@ -1,19 +1,12 @@
 // Decoding against what was encoded, resampling against its definition in doubles, and hostile files.
 #include "nixie/data/files/window.h"
 
-#include <gtest/gtest.h>
-
 #include <ctime>
-#include <random>
 
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-using test::Bytes;
-using test::picture;
-using test::operator+;
 
 int largest_difference(const Bytes& a, const Bytes& b) {
   EXPECT_EQ(a.size(), b.size());

@@ -1,6 +1,4 @@
 // The loaders of several ranks: together they give the batches of one.
-#include <gtest/gtest.h>
-
 #include "nixie/data/glyphs.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/errors.h"

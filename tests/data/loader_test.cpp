@@ -1,13 +1,6 @@
 // Loader: order, pixels, padding, resuming, errors and shutdown, for several numbers of threads.
 #include "nixie/data/loader.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <set>
-
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/data/glyphs.h"

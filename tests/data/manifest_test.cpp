@@ -1,20 +1,12 @@
 // Tables that name pictures and classes, and the damaged kinds of them.
 #include "nixie/data/files/manifest.h"
 
-#include <gmock/gmock.h>
-
-#include <array>
-#include <set>
-
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
 
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
 class ManifestTest : public testing::Test {

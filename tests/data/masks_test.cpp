@@ -1,8 +1,4 @@
 // Tables whose pictures have masks: PNG files with the class of each pixel, which is cut as the picture is.
-#include <gmock/gmock.h>
-
-#include <set>
-
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/manifest.h"
 #include "nixie/data/image_folder.h"
@@ -11,11 +7,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
 
 /// A PNG of indices into a palette, packed into as few bits as so many colours need.
 Bytes palette_png(const Bytes& indices, std::int64_t width, std::int64_t height, int colours) {

@@ -1,23 +1,12 @@
 // Mnist: good files in every spelling, and every way in which IDX files can be bad.
 #include "nixie/data/mnist.h"
 
-#include <gtest/gtest.h>
-
 #include <ctime>
-#include <functional>
-#include <random>
 
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {
-
-using test::big_endian;
-using test::Bytes;
-using test::gzip;
-using test::TempFolder;
-using test::write_file;
-using test::operator+;
 
 constexpr std::uint32_t kImages = 0x803, kLabels = 0x801;
 

@@ -1,10 +1,6 @@
 // Normalization: on the host, in graphs of every precision, and what it refuses.
 #include "nixie/data/normalization.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
@@ -12,8 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using testing::HasSubstr;
 
 struct Row {
   std::int64_t channels;

@@ -1,9 +1,8 @@
 // Which fault it is that a file cannot be read.
 #include "nixie/core/files/open_to_read.h"
 
-#include <gtest/gtest.h>
-
 #include <cerrno>
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

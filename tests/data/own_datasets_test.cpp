@@ -1,8 +1,4 @@
 // Datasets of one's own that change, end or report wrong sizes while they are read, and halves that do not fit.
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
 #include <stdexcept>
 
 #include "nixie/data/loader.h"
@@ -12,7 +8,6 @@
 namespace nixie {
 namespace {
 
-using test::own_samples;
 using Size = std::function<std::int64_t(int call)>;
 
 TEST(OwnDatasets, AreAskedOnceForTheirSize) {

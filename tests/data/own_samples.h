@@ -1,12 +1,7 @@
 // A dataset as a user writes one, whose facts a test states.
 #pragma once
 
-#include <atomic>
-#include <cmath>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
+#include "nixie/tests/test.h"
 
 #include "nixie/data/dataset.h"
 

@@ -1,17 +1,10 @@
 // Headers of packed files that are JSON and make no sense.
 #include "nixie/data/files/packed_file.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 TEST(PackedFile, HeadersThatMakeNoSenseNameTheFile) {
   const TempFolder folder;

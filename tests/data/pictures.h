@@ -4,8 +4,6 @@
 #include <png.h>
 #include <turbojpeg.h>
 
-#include <cmath>
-
 #include "nixie/data/files/folder_scan.h"
 #include "nixie/data/files/window.h"
 #include "nixie/tests/data/support.h"

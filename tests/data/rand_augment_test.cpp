@@ -1,13 +1,8 @@
 // RandAugment's changes against formulas, by name; and that a draw repeats.
 #include "nixie/data/pixels/rand_augment.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <functional>
-#include <set>
-
 #include "nixie/data/augment.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

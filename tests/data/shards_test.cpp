@@ -1,11 +1,7 @@
 // Tar archives as several programs write them, the pictures and classes in them, and archives that are damaged.
 #include "nixie/data/files/shards.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
-
-#include <cstring>
-#include <random>
 
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/tar_file.h"
@@ -14,11 +10,6 @@
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 Bytes in_bytes(std::string_view text) { return {text.begin(), text.end()}; }
 

@@ -1,16 +1,8 @@
 // Helpers for tests of data/: a folder that goes away, IDX files made on the spot, and caught errors.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <tuple>
-#include <vector>
 
 #include "nixie/core/base/error.h"
 #include "nixie/tests/errors.h"

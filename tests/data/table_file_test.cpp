@@ -1,20 +1,12 @@
 // Tables of numbers: as written by spreadsheets, pandas and hand; what is wrong is named with its place.
 #include "nixie/data/files/table_file.h"
 
-#include <gmock/gmock.h>
-
-#include <set>
-
 #include "nixie/data/arrays.h"
 #include "nixie/data/preparation.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class TableFileTest : public testing::Test {
  protected:

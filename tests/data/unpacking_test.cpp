@@ -1,8 +1,6 @@
 // Content that unpacks to far more than its file: read within one limit, refused before memory is taken beyond it.
 #include "nixie/core/files/unpacking.h"
 
-#include <gmock/gmock.h>
-
 #include "nixie/core/base/free_memory.h"
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/array_source.h"
@@ -11,11 +9,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 constexpr hsize_t kSprites = 72, kSide = 1000;  // 72 MB of nothing in some 72 KB
 

@@ -1,8 +1,4 @@
 // Layers of doubles keep their digits: no number on the way is a float.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "nixie/layers/group_norm.h"
 #include "nixie/layers/norm.h"
 #include "nixie/layers/upsample.h"

@@ -1,8 +1,6 @@
 // Dropout: masks are functions of seed, step and name, and the gradient has the same one.
 #include "nixie/layers/dropout.h"
 
-#include <cmath>
-
 #include "nixie/tests/layers/layer_check.h"
 
 namespace nixie {

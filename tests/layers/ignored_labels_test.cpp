@@ -1,6 +1,4 @@
 // Losses over positions of which some have a label that is ignored, against plain loops in doubles.
-#include <gtest/gtest.h>
-
 #include "nixie/layers/loss.h"
 #include "nixie/tests/layers/layer_check.h"
 

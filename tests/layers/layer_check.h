@@ -1,8 +1,6 @@
 // Compares a layer with a reference: values, and gradients of input and parameters with its central differences.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
 #include "nixie/layers/registry.h"

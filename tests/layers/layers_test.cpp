@@ -1,6 +1,4 @@
 // Every layer against a plain-loop reference in double: values, gradients and shapes.
-#include <set>
-
 #include "nixie/tests/errors.h"
 #include "nixie/tests/layers/composite_cases.h"
 

@@ -1,8 +1,4 @@
 // Losses where numbers are huge, tiny or doubles: values and gradients keep their digits.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "nixie/layers/loss.h"
 #include "nixie/tests/layers/layer_check.h"
 

@@ -1,6 +1,4 @@
 // The texts of losses: what does not fit, the range of targets, and a loss as a configuration says it.
-#include <gmock/gmock.h>
-
 #include "nixie/layers/loss.h"
 #include "nixie/tests/errors.h"
 

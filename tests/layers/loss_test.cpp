@@ -1,10 +1,6 @@
 // Losses against plain loops in double: values, gradients, padding weights and class weights.
 #include "nixie/layers/loss.h"
 
-#include <gmock/gmock.h>
-
-#include <set>
-
 #include "nixie/tests/errors.h"
 #include "nixie/tests/layers/layer_check.h"
 

@@ -1,11 +1,6 @@
 // Metrics against counting in double: values, batches with padding, and exact messages.
 #include "nixie/layers/metric.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
 #include "nixie/tests/errors.h"
 #include "nixie/tests/layers/layer_check.h"
 

@@ -1,11 +1,6 @@
 // Random nets: layers of odd sizes in any order, on the tested backend with everything fused, beside a CPU that
 // computes op by op in f32. Values and gradients may differ as far as rounding takes them, which further runs on the
 // CPU tell.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"

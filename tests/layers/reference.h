@@ -2,13 +2,7 @@
 // derivatives by central differences.
 #pragma once
 
-#include <cmath>
-#include <functional>
-#include <limits>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
+#include "nixie/tests/test.h"
 
 #include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/core/base/array.h"

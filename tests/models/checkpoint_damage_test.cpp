@@ -1,9 +1,4 @@
 // Damaged checkpoints: truncated, appended to, with changed bytes. Each is refused or gives the very same values.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <random>
-
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/tests/models/checkpoint_samples.h"
 

@@ -1,5 +1,4 @@
 // Hostile checkpoints, made with HDF5 itself: every way out of the file and into exhaustion is refused.
-#include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include "nixie/models/io/checkpoint.h"

@@ -1,24 +1,13 @@
 // Checkpoints to save, and what the tests of checkpoints do with them.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <random>
-#include <string>
 
 #include "nixie/models/io/checkpoint.h"
 #include "nixie/tests/data/support.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
-
-namespace fs = std::filesystem;
 
 /// A folder that lives as long as a test.
 class CheckpointTest : public testing::Test {

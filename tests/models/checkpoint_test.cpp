@@ -2,16 +2,8 @@
 #include "nixie/models/io/checkpoint.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <fstream>
-#include <random>
-#include <thread>
 
 #include "nixie/tests/models/checkpoint_samples.h"
 

@@ -1,9 +1,6 @@
 // The kernels of whole training steps compile without a GPU: forward, backward and update, under the precision policies
 // and for each architecture, with few spills, and without ptxas giving up on registers or overlapping products.
 #ifdef NIXIE_WITH_CUDA
-#include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
@@ -14,6 +11,7 @@
 #include "nixie/optimizers/optimizer.h"
 #include "nixie/tests/cuda_plans_backend.h"
 #include "nixie/tests/cuda_programs.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,6 +1,5 @@
 // How many launches a training step takes, and what memory: small kernels share launches.
 #ifdef NIXIE_WITH_CUDA
-#include <gtest/gtest.h>
 
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
@@ -10,6 +9,7 @@
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/optimizer.h"
 #include "nixie/tests/cuda_plans_backend.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,10 +1,6 @@
 // Statistics on a GPU: the CPU's counts and maxima for the same numbers, of every exponent. Skipped where there is no
 // GPU.
 #ifdef NIXIE_WITH_CUDA
-#include <gtest/gtest.h>
-
-#include <bit>
-#include <cmath>
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/ops/ops.h"
@@ -22,6 +18,7 @@
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/cuda_plans_backend.h"
 #include "nixie/tests/cuda_programs.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

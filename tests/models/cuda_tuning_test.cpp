@@ -1,8 +1,5 @@
 // The tables that are built in: their lines are of kernels that nets have, and name algorithms that compile.
 #ifdef NIXIE_WITH_CUDA
-#include <gtest/gtest.h>
-
-#include <set>
 
 #include "nixie/backends/cuda/compile/embedded_files.h"
 #include "nixie/backends/cuda/tune/tuning_tables.h"
@@ -15,6 +12,7 @@
 #include "nixie/optimizers/optimizer.h"
 #include "nixie/tests/compiler_log.h"
 #include "nixie/tests/cuda_plans_backend.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

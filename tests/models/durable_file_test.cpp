@@ -2,7 +2,6 @@
 #include "nixie/models/io/durable_file.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -11,14 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <csignal>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <memory>
-#include <random>
-#include <thread>
 
 #include "nixie/core/files/open_to_read.h"
 #include "nixie/models/io/checkpoint.h"
@@ -27,10 +19,6 @@
 
 namespace nixie {
 namespace {
-
-namespace fs = std::filesystem;
-using test::TempFolder;
-using test::text_of;
 
 class DurableFile : public testing::Test {
  protected:

@@ -1,9 +1,5 @@
 // Exchange with PyTorch and onnxruntime, where python3 (or NIXIE_PYTHON) has them: weights of torchvision's nets
 // through safetensors and HDF5 in both directions, outputs equal, and the same nets through ONNX.
-#include <fmt/format.h>
-
-#include <gmock/gmock.h>
-
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/step.h"
 #include "nixie/models/io/onnx.h"
@@ -16,8 +12,6 @@
 
 namespace nixie {
 namespace {
-
-using testing::HasSubstr;
 
 AnyModel net_named(const std::string& name) {
   AnyModel net;

@@ -1,9 +1,4 @@
 // Formats by layer and operand: which rule a layer follows, what it computes, random roundings, what is refused.
-
-#include <gtest/gtest.h>
-
-#include <memory>
-
 #include "nixie/core/ops/formats.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"

@@ -1,11 +1,4 @@
 // The nets: parameter counts as published, torchvision's names, output shapes, and what happens to wrong inputs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-#include <set>
-
 #include "nixie/core/step.h"
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/registry.h"

@@ -1,10 +1,6 @@
 // ONNX files: which ops a net becomes, and that onnxruntime (where python3 has it) computes what nixie computes.
 #include "nixie/models/io/onnx.h"
 
-#include <gmock/gmock.h>
-
-#include <cmath>
-
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/step.h"
 #include "nixie/models/io/safetensors.h"
@@ -17,11 +13,7 @@
 namespace nixie {
 namespace {
 
-using test::fields_of;
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
 
 class OnnxTest : public CheckpointTest {};
 

@@ -1,11 +1,9 @@
 // Runs the Python scripts beside the tests of exchange.
 #pragma once
 
-#include <sys/wait.h>
+#include "nixie/tests/test.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
+#include <sys/wait.h>
 
 namespace nixie {
 

@@ -1,18 +1,11 @@
 // safetensors files: exact round trips, bytes as the format's own library writes them, and hostile headers.
 #include "nixie/models/io/safetensors.h"
 
-#include <gmock/gmock.h>
-
-#include <chrono>
-
 #include "nixie/models/io/weights.h"
 #include "nixie/tests/models/checkpoint_samples.h"
 
 namespace nixie {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 class SafetensorsTest : public CheckpointTest {};
 

@@ -3,8 +3,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/step.h"
 #include "nixie/models/io/checkpoint.h"

@@ -2,12 +2,6 @@
 // weights and images that both sides draw from the arrays' names. Recorded with PyTorch 2.15 (in f64) and torchvision
 // 0.29; mobilenet_v1, which torchvision lacks, with the nn.Sequential of the same layers. ConvNeXt's layer_scale is
 // behind its block here, in front of it there.
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cmath>
-#include <optional>
-
 #include "nixie/core/step.h"
 #include "nixie/models/registry.h"
 #include "nixie/tests/test_backend.h"

@@ -1,7 +1,8 @@
 // A net whose convolutions of halves run in Winograd's tiles learns as it does without: the plans that CUDA would run
 // so, on the CPU.
 #ifdef NIXIE_WITH_CUDA
-#include <gtest/gtest.h>
+
+#include "nixie/tests/test.h"
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
@@ -12,6 +13,7 @@
 #include "nixie/models/model.h"
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/optimizer.h"
+#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

@@ -1,8 +1,6 @@
 // The loss scale: gradients are those of the loss, steps that overflow change nothing, and the scale follows.
 #include "nixie/optimizers/loss_scale.h"
 
-#include <gtest/gtest.h>
-
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/optimizers/optimizer.h"

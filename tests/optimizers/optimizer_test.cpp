@@ -1,10 +1,6 @@
 // Optimizer: groups, clipping, the counter and the state, through whole steps of a small net.
 #include "nixie/optimizers/optimizer.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "nixie/core/step.h"
 #include "nixie/tests/errors.h"
 #include "nixie/tests/test_backend.h"

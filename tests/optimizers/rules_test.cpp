@@ -2,12 +2,6 @@
 // with the buffers and their names; and one kernel per parameter.
 #include "nixie/optimizers/rules.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-#include <set>
-
 #include "nixie/core/step.h"
 #include "nixie/tests/errors.h"
 #include "nixie/tests/test_backend.h"

@@ -1,12 +1,7 @@
 // The schedules against PyTorch's formulas, on the host and on the device; warm-up; the plateau's decisions.
 #include "nixie/optimizers/schedule.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
 #include <numbers>
-#include <set>
 
 #include "nixie/core/step.h"
 #include "nixie/tests/errors.h"

@@ -1,19 +1,11 @@
 // A training run on a GPU against want of memory, missing and old libraries, and kills.
-#include <gmock/gmock.h>
 #include <sys/resource.h>
-
-#include <chrono>
-#include <random>
 
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::EndsWith;
-using testing::HasSubstr;
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which must be preloaded first
 

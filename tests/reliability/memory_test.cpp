@@ -1,9 +1,5 @@
 // The trainer's message where there is too little memory: the tensor, and a batch that fits.
-#include <gmock/gmock.h>
-
 #include <sys/resource.h>
-
-#include <algorithm>
 
 #include "nixie/tests/apps/child.h"
 #include "nixie/tests/apps/support.h"
@@ -12,10 +8,6 @@
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::EndsWith;
-using testing::HasSubstr;
 
 const std::string kEnd = "data: {glyphs: {train: 40, test: 20, batch: 20}}\nsteps: 1\nbackend: cpu\n";
 

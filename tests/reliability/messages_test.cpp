@@ -1,5 +1,4 @@
 // The trainer's messages about mistakes: each points at its place, is one line, and says what to do.
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include "nixie/tests/apps/expect_ran.h"
@@ -7,10 +6,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
-using testing::Not;
 
 class Messages : public testing::Test {
  protected:

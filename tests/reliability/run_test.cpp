@@ -1,9 +1,7 @@
 // A training run against kills, failing system calls and full disks: no checkpoint is lost, no run ends otherwise.
-#include <gmock/gmock.h>
 #include <sys/mount.h>
 
 #include <cerrno>
-#include <random>
 
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/tests/apps/child.h"
@@ -11,8 +9,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 const std::string kInterrupted = std::to_string(EINTR);
 

@@ -12,7 +12,7 @@
 #include "nixie/apps/benchmark/report/row_by_row.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/peer_request.h"
-#include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
@@ -84,7 +84,7 @@ std::string text_of(const nlohmann::json& row) {
 }
 
 /// Adds the rows of all peers and engines for one net as `peers`, and those that there are not, with the reason, as
-/// `left_out`. What a peer has timed before it does not time again.
+/// `left_out`. A peer times nothing twice.
 void ask_all(const Compare& command, const Net& net, Peers& peers, Answers& answers, nlohmann::json& own) {
   own["peers"] = own["left_out"] = nlohmann::json::array();
   const std::string precision = peer_precision(own["precision"]);

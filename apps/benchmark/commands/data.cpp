@@ -6,7 +6,7 @@
 
 #include "nixie/apps/benchmark/commands/commands.h"
 #include "nixie/apps/benchmark/commands/options.h"
-#include "nixie/apps/benchmark/report/facts.h"
+#include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/configs/parse/config.h"
 

@@ -2,10 +2,10 @@
 // cuBLAS and cuDNN.
 #include "nixie/apps/benchmark/commands/commands.h"
 #include "nixie/apps/benchmark/commands/options.h"
+#include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/net_work.h"
-#include "nixie/apps/benchmark/subjects/roofline.h"
-#include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {

@@ -4,7 +4,7 @@
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/report/row_by_row.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
-#include "nixie/apps/trainer/profile/ceiling.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {

@@ -6,7 +6,7 @@
 
 #include "nixie/apps/benchmark/commands/commands.h"
 #include "nixie/apps/benchmark/commands/options.h"
-#include "nixie/apps/benchmark/report/facts.h"
+#include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/machine.h"

@@ -1,13 +1,17 @@
 // Collects the rows, prints them and writes them as JSON and as CSV.
 #include "nixie/apps/benchmark/report/report.h"
 
+#include <benchmark_commit.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <ctime>
 #include <span>
 #include <sstream>
+#include <thread>
 
-#include "nixie/apps/benchmark/report/facts.h"
 #include "nixie/apps/benchmark/report/render.h"
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/program.h"
@@ -68,6 +72,16 @@ std::string header_text(const Columns& columns) {
   std::string text;
   for (const Column& column : columns) text += padded(column.heading, column.width);
   return text + '\n';
+}
+
+/// The lines that a command prints; empty if it cannot run.
+std::string output_of(const std::string& command) {
+  std::string text;
+  std::FILE* pipe = ::popen((command + " 2>/dev/null").c_str(), "r");
+  if (!pipe) return text;
+  char buffer[4096];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, got);
+  return ::pclose(pipe) == 0 ? text : "";
 }
 
 }  // namespace
@@ -146,6 +160,48 @@ std::string csv_text(const nlohmann::json& rows) {
 void check_writable(const std::filesystem::path& file) {
   if (file.empty()) return;
   const PendingFile probe(file, 0);  // is removed again; the file that is there stays
+}
+
+std::string processor_text() {
+  return fmt::format("{}, {} cores", processor_name(), std::thread::hardware_concurrency());
+}
+
+nlohmann::json program_facts() {
+  return {{"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+          {"processor", processor_text()},
+          {"compiler", __VERSION__},
+          {"commit", NIXIE_COMMIT}};
+}
+
+nlohmann::json device_facts(const Backend& backend, const std::string& machine) {
+  nlohmann::json facts{{"backend", backend.name()}, {"program", machine}};
+  if (backend.name() != "cuda") return facts;
+  static constexpr const char* kAsked[][2] = {{"device", "name"},
+                                              {"driver", "driver_version"},
+                                              {"sm_clock", "clocks.sm"},
+                                              {"memory_clock", "clocks.mem"},
+                                              {"power", "power.draw"},
+                                              {"power_limit", "power.limit"},
+                                              {"temperature", "temperature.gpu"}};
+  std::string query;
+  for (const auto& [key, field] : kAsked) query += (query.empty() ? "" : ",") + std::string(field);
+  const std::string answer = output_of("nvidia-smi --format=csv,noheader --query-gpu=" + query);
+  std::istringstream first(answer.substr(0, answer.find('\n')));  // a line per device
+  for (const auto& [key, field] : kAsked) {
+    std::string value;
+    std::getline(first >> std::ws, value, ',');
+    facts[key] = value.empty() ? "unknown" : value;
+  }
+  return facts;
+}
+
+std::string facts_text(const nlohmann::json& facts) {
+  const auto get = [&](const char* key) { return facts.value(key, std::string("unknown")); };
+  std::string text = fmt::format("{}, {}\n", get("processor"), get("program"));
+  if (facts.contains("device"))
+    text += fmt::format("{}, driver {}, SM clock {}, memory clock {}, {} of {}\n", get("device"), get("driver"),
+                        get("sm_clock"), get("memory_clock"), get("power"), get("power_limit"));
+  return text + fmt::format("commit {}, {}\n", get("commit"), get("date"));
 }
 
 }  // namespace nixie::benchmark

@@ -1,4 +1,5 @@
-// Report: a table that is printed row by row and written to files, with the conditions of its measurement.
+// Report: a table that is printed row by row and written to files, with the conditions of its measurement: machine,
+// device, driver, clocks, program and date.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "nixie/core/graph/backend.h"
 
 namespace nixie {
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Timing, mean, median, min, max, runs)
 }
 
@@ -64,5 +66,18 @@ std::string csv_text(const nlohmann::json& rows);
 
 /// Throws Fault::storage unless `file` can be written; does nothing for an empty one.
 void check_writable(const std::filesystem::path& file);
+
+/// `Intel(R) Xeon(R) Processor, 2 cores`
+std::string processor_text();
+
+/// Processor, compiler, commit and date (UTC).
+nlohmann::json program_facts();
+
+/// Backend, and for a GPU its name, driver, clocks, power and temperature by nvidia-smi now, or "unknown".
+/// `machine` is machine_text's line.
+nlohmann::json device_facts(const Backend& backend, const std::string& machine);
+
+/// Both in two lines.
+std::string facts_text(const nlohmann::json& facts);
 
 }  // namespace nixie::benchmark

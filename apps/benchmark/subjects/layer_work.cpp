@@ -1,7 +1,7 @@
 // A contraction of a net's graph is rebuilt on Variables.
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 
-#include "nixie/apps/benchmark/subjects/host_noise.h"
+#include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/core/ops/ops.h"
 

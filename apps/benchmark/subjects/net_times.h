@@ -18,7 +18,7 @@ nlohmann::json time_net(Backend& backend, const Net& net, int batch, const Preci
 
 /// The row in nervanagpu's format.
 std::string nervana_text(const nlohmann::json& row);
-/// What this lacks.
+/// The figures that this lacks.
 extern const Columns kNetColumns;
 
 }  // namespace nixie::benchmark

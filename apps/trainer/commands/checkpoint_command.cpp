@@ -1,5 +1,5 @@
 // Reads the whole file, so that what is printed has passed every check.
-#include "nixie/apps/trainer/commands/checkpoint_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <map>
 
 #include "nixie/apps/trainer/program/output_file.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/snapshot.h"
 #include "nixie/configs/parse/differences.h"
 #include "nixie/core/base/one_line.h"
@@ -132,8 +133,6 @@ Checkpoint::Values facts_of(const Checkpoint& checkpoint) {
   return facts;
 }
 
-}  // namespace
-
 std::string difference_text(const std::filesystem::path& first, const std::filesystem::path& second, bool& same) {
   Checkpoint before, after;
   const NamedArrays old_arrays = all_arrays(first, before), new_arrays = all_arrays(second, after);
@@ -185,6 +184,32 @@ std::string config_of(const std::filesystem::path& file) {
   const std::string config = load_checkpoint(file).config;
   if (config.empty()) fail(Fault::checkpoint, file.string(), ": has no configuration");
   return config;
+}
+
+}  // namespace
+
+int run_checkpoint(const CheckpointCommand& command) {
+  const bool takes_two = command.action == "diff" || command.action == "convert";
+  check(takes_two == !command.other.empty(), "checkpoint ", command.action, " takes ", takes_two ? 2 : 1, " files");
+  if (command.action == "diff") {
+    bool is_same = false;
+    tell("{}", difference_text(command.file, command.other, is_same));
+    return is_same ? 0 : 1;
+  }
+  if (command.action == "convert") {
+    convert_checkpoint(command.file, command.other);
+    tell("{}: written\n", command.other);
+    return 0;
+  }
+  if (command.action == "inspect") {
+    tell("{}", inspect_text(command.file));
+  } else if (command.action == "config") {
+    tell("{}", config_of(command.file));
+  } else {
+    verify_checkpoint(command.file);
+    tell("{}: whole\n", command.file);
+  }
+  return 0;
 }
 
 }  // namespace nixie

@@ -1,9 +1,16 @@
 // The best checkpoint goes before the last.
 #include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/record/better_run.h"
+#include "nixie/apps/trainer/record/csv_file.h"
+#include "nixie/configs/parse/config.h"
 #include "nixie/core/base/error.h"
+#include "nixie/core/base/one_line.h"
 
 namespace nixie {
 namespace {
@@ -13,6 +20,58 @@ namespace fs = std::filesystem;
 std::optional<fs::path> checkpoint_of(const fs::path& run, std::error_code& error) {
   for (const char* name : {"best.h5", "last.h5"})
     if (fs::exists(run / name, error)) return run / name;
+  return std::nullopt;
+}
+
+namespace fs = std::filesystem;
+
+/// A run's best evaluation.
+struct Score {
+  std::string figure = {};  ///< `accuracy`
+  std::string basis = {};   ///< what has to be equal where two are compared
+  double value = NAN;       ///< NaN before the first evaluation
+  bool is_loss = false;     ///< smaller is better
+
+  bool is_better_than(const Score& other) const {
+    if (figure != other.figure || basis != other.basis || std::isnan(value)) return false;
+    return std::isnan(other.value) || (is_loss ? value < other.value : value > other.value);
+  }
+};
+
+/// The keys that decide which samples are evaluated.
+std::string test_data_of(const Tree& config) {
+  std::string text;
+  for (const Tree::Entry& dataset : config.find("data")->entries) {
+    text += dataset.key;
+    for (const char* key : {"path", "holdout", "limit", "train", "test"})
+      if (const Tree* value = dataset.value.find(key)) text += fmt::format(" {}={}", key, value->text);
+  }
+  return text;
+}
+
+std::optional<Score> score_of(const fs::path& run) try {
+  const TrainConfig config = load_config(run / "config.yaml");
+  const CsvTable table = read_csv(run / "metrics.csv");
+  const auto column = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::ranges::find(table.columns, name) - table.columns.begin());
+  };
+  const std::size_t split = column("split"), loss = column("loss"), wanted = column(config.best_by);
+  if (split == table.columns.size() || loss == table.columns.size()) return std::nullopt;
+  const auto metric =
+      std::ranges::find_if(config.metrics, [&](const auto& each) { return each.kind() == config.best_by; });
+  Score score{.figure = config.best_by,
+              .basis = test_data_of(parse_yaml(config_text(config), "config")),
+              .is_loss = config.best_by == "loss" || (metric != config.metrics.end() && metric->is_error())};
+  for (const auto& row : table.rows) {
+    if (row[split] != "test") continue;
+    const bool has_wanted = wanted < row.size() && !row[wanted].empty();
+    if (!has_wanted) score.figure = "loss", score.is_loss = true;  // targets without an accuracy
+    const double value = std::strtod(row[has_wanted ? wanted : loss].c_str(), nullptr);
+    if (std::isnan(score.value) || (score.is_loss ? value < score.value : value > score.value)) score.value = value;
+  }
+  if (score.figure == "loss") score.basis += " " + config.loss.text();
+  return score;
+} catch (const Error&) {
   return std::nullopt;
 }
 
@@ -50,6 +109,24 @@ fs::path chosen_checkpoint(const CheckpointChoice& choice) {
     if (const std::string better = better_run_text(*found); !better.empty())
       fmt::print(stderr, "{}\n", printable(better));  // apart from the results
   return *found;
+}
+
+std::string better_run_text(const fs::path& checkpoint) {
+  const fs::path own = checkpoint.parent_path();
+  const std::optional<Score> mine = score_of(own);
+  if (!mine) return {};
+  std::optional<std::pair<Score, fs::path>> best;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(own.parent_path(), ignored)) {
+    if (!fs::exists(entry.path() / "best.h5", ignored)) continue;
+    const std::optional<Score> score = score_of(entry.path());
+    if (score && score->is_better_than(best ? best->first : *mine)) best = {*score, entry.path()};
+  }
+  if (!best) return {};
+  const auto& [score, run] = *best;
+  const std::string here = std::isnan(mine->value) ? "was not evaluated yet" : fmt::format("has {:.4f}", mine->value);
+  return fmt::format("{} is better: its best {} is {:.4f}, {} {}; take it with --run {}", run.string(), score.figure,
+                     score.value, own.string(), here, shell_word(run.string()));
 }
 
 }  // namespace nixie

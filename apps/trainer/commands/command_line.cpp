@@ -5,22 +5,11 @@
 #include <algorithm>
 #include <functional>
 
-#include "nixie/apps/trainer/commands/checkpoint_command.h"
-#include "nixie/apps/trainer/commands/compare_command.h"
 #include "nixie/apps/trainer/commands/completion.h"
-#include "nixie/apps/trainer/commands/data_command.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
-#include "nixie/apps/trainer/commands/doctor_command.h"
-#include "nixie/apps/trainer/commands/eval_command.h"
-#include "nixie/apps/trainer/commands/export_command.h"
-#include "nixie/apps/trainer/commands/predict_command.h"
 #include "nixie/apps/trainer/commands/reference.h"
-#include "nixie/apps/trainer/commands/summary_command.h"
-#include "nixie/apps/trainer/profile/profile_command.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/rates/find_rate_command.h"
-#include "nixie/apps/trainer/study/study_command.h"
 #include "nixie/configs/parse/neon.h"
 #include "nixie/models/io/checkpoint.h"
 
@@ -181,45 +170,17 @@ Run add_data(CLI::App& app, DataCommand& command) {
   return [&] { return run_data(command) ? 0 : static_cast<int>(Fault::data); };
 }
 
-struct CheckpointRequest {
-  std::string action;
-  std::filesystem::path file = {}, other = {};
-};
-
-Run add_checkpoint_tools(CLI::App& app, CheckpointRequest& request) {
+Run add_checkpoint_tools(CLI::App& app, CheckpointCommand& request) {
   app.add_option(
          "ACTION", request.action,
          "inspect: print what it holds; config: print its configuration; verify: check every byte; diff: tell what "
          "OTHER differs in, exit code 1 where it does; convert: write it to OTHER in the newest format, or its model "
-         "as "
-         ".safetensors")
+         "as .safetensors")
       ->required()
       ->check(word_of(kCheckpointActions));
   app.add_option("FILE", request.file, "a checkpoint; to inspect or compare also a safetensors file")->required();
   app.add_option("OTHER", request.other, "diff: the second file; convert: the file to write");
-  return [&] {
-    const bool takes_two = request.action == "diff" || request.action == "convert";
-    check(takes_two == !request.other.empty(), "checkpoint ", request.action, " takes ", takes_two ? 2 : 1, " files");
-    if (request.action == "diff") {
-      bool is_same = false;
-      tell("{}", difference_text(request.file, request.other, is_same));
-      return is_same ? 0 : 1;
-    }
-    if (request.action == "convert") {
-      convert_checkpoint(request.file, request.other);
-      tell("{}: written\n", request.other);
-      return 0;
-    }
-    if (request.action == "inspect") {
-      tell("{}", inspect_text(request.file));
-    } else if (request.action == "config") {
-      tell("{}", config_of(request.file));
-    } else {
-      verify_checkpoint(request.file);
-      tell("{}: whole\n", request.file);
-    }
-    return 0;
-  };
+  return [&] { return run_checkpoint(request); };
 }
 
 Run add_compare(CLI::App& app, CompareCommand& command) {

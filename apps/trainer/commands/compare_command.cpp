@@ -1,5 +1,5 @@
 // Figures come from the tables of the run folders, differences from their configurations.
-#include "nixie/apps/trainer/commands/compare_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,5 +1,5 @@
 // The source is opened as --data opens it; packed files appear when both are written.
-#include "nixie/apps/trainer/commands/data_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <unistd.h>
 

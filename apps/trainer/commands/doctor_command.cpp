@@ -1,5 +1,5 @@
 // Nothing is changed but that the folders are tried.
-#include "nixie/apps/trainer/commands/doctor_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -33,13 +33,7 @@ void print(const Finding& finding) {
 double gibibytes(double bytes) { return bytes / (1 << 30); }
 
 Finding processor() {
-  std::string name = "unknown processor", line;
-  for (std::ifstream file("/proc/cpuinfo"); std::getline(file, line);)
-    if (line.starts_with("model name")) {
-      name = line.substr(line.find(':') + 2);
-      break;
-    }
-  return {"processor", true, fmt::format("{}; {}", name, machine_text(*make_cpu_backend(), 0))};
+  return {"processor", true, fmt::format("{}; {}", processor_name(), machine_text(*make_cpu_backend(), 0))};
 }
 
 Finding memory() {

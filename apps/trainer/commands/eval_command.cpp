@@ -1,5 +1,5 @@
 // The checkpoint's configuration, its data perhaps elsewhere.
-#include "nixie/apps/trainer/commands/eval_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <algorithm>
 #include <cmath>

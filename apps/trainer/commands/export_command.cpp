@@ -1,5 +1,5 @@
 // The format from the file's suffix.
-#include "nixie/apps/trainer/commands/export_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // Pictures are prepared as in evaluation and go through the model in batches.
-#include "nixie/apps/trainer/commands/predict_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <algorithm>
 #include <map>

@@ -18,8 +18,9 @@ namespace fs = std::filesystem;
 constexpr const char* kTitle = R"(# Configurations
 
 A configuration is a YAML file with the keys of the first table; `model`, `data` and `epochs` (or `steps`) are required. A model, layer,
-loss and the like is written `{name: {keys}}`, or just `name` with all defaults. `trainer config --config FILE` prints a
-configuration with every default, `--set key.path=value` changes a value, and a wrong key or value is reported with its line.
+loss and the like is written `{name: {keys}}`, or just `name` with all defaults; its name is in bold in a table below, over its keys.
+`trainer config --config FILE` prints a configuration with every default, `--set key.path=value` changes a value, and a wrong key or value
+is reported with its line.
 
 A layer may have a name, which becomes the prefix of its parameters: `{conv2d: {out: 64}, name: conv1}`, and may read other layers of its
 list than the one before it: `{concat: {}, input: [conv1, conv2]}` ([nets.md](nets.md)). Initialisers are
@@ -34,8 +35,8 @@ model:
 ```
 
 `trainer list` prints all keys on the terminal, `trainer list optimizers` (or models, layers, losses, metrics, schedules, datasets) a part of them, and
-`trainer list configs` the configurations that came with the program. `trainer list --markdown` prints this page from the program itself: from the text beside each field, in configs/parse/config.h and in `fields()` of the
-structs of layers, data and optimizers.
+`trainer list configs` the configurations that came with the program. `trainer list --markdown` prints this page from the program itself:
+from the text beside each field, in configs/parse/config.h and in `fields()` of the structs of layers, data and optimizers.
 )";
 
 template <class T>
@@ -97,39 +98,40 @@ std::string range_text(const Range& range) {
 }
 
 template <Options T>
-std::string table() {
-  std::string rows;
+std::string rows() {
+  std::string text;
   for_each_field<T>([&](const auto& field) {
     using Value = std::remove_cvref_t<decltype(std::declval<T>().*field.member)>;
-    rows += fmt::format("| {} | {} | `{}` | {} | {} |\n", field.key, type_text<Value>(), field_text(T{}.*field.member),
+    text += fmt::format("| {} | {} | `{}` | {} | {} |\n", field.key, type_text<Value>(), field_text(T{}.*field.member),
                         range_text(field.range), field.doc);
   });
-  return rows.empty() ? "No keys.\n" : "| key | type | default | range | meaning |\n|---|---|---|---|---|\n" + rows;
-}
-
-template <class T>
-std::string keys_of() {
-  if constexpr (Options<T>)
-    return table<T>();
-  else
-    return "A list of layers.\n";
-}
-
-/// Kinds that have the same keys share a heading and a table.
-template <class List>
-std::string sections(const char* title) {
-  std::vector<std::pair<std::string, std::string>> parts;  // names, keys
-  List::for_each([&]<class T>() {
-    const std::string keys = keys_of<T>();
-    const auto same = std::ranges::find(parts, keys, &std::pair<std::string, std::string>::second);
-    if (same == parts.end())
-      parts.emplace_back(T::name, keys);
-    else
-      same->first += fmt::format(", {}", T::name);
-  });
-  std::string text = fmt::format("\n## {}\n", title);
-  for (const auto& [names, keys] : parts) text += fmt::format("\n### {}\n{}", names, keys);
   return text;
+}
+
+std::string table(const std::string& title, const std::string& rows) {
+  return fmt::format("\n## {}\n| key | type | default | range | meaning |\n|---|---|---|---|---|\n{}", title, rows);
+}
+
+/// One table: a row with the names of each kind, and its keys below. Kinds that have the same keys share these.
+template <class List>
+std::string kinds(const char* title) {
+  struct Kind {
+    std::string names, contents, keys;
+  };
+  std::vector<Kind> all;
+  List::for_each([&]<class T>() {
+    Kind kind{fmt::format("<a id=\"{0}\"></a>**{0}**", T::name), "a list of layers", {}};
+    if constexpr (Options<T>) kind.keys = rows<T>(), kind.contents = kind.keys.empty() ? "no keys" : "";
+    const auto same =
+        std::ranges::find_if(all, [&](const Kind& k) { return k.contents == kind.contents && k.keys == kind.keys; });
+    if (same == all.end())
+      all.push_back(kind);
+    else
+      same->names += ", " + kind.names;
+  });
+  std::string text;
+  for (const Kind& kind : all) text += fmt::format("| {} | {} | | | |\n{}", kind.names, kind.contents, kind.keys);
+  return table(title, text);
 }
 
 template <Options T>
@@ -187,12 +189,12 @@ const ListPart kListParts[] = {
 }  // namespace
 
 std::string reference_text() {
-  return kTitle + fmt::format("\n## The whole file\n{}", table<TrainConfig>()) +
-         sections<Types<ParameterGroup, FormatRule, StatisticsOptions, MixingOptions, LoaderOptions, Augment, Warmup,
-                        WeightedLoss>>("Parts") +
-         sections<AllDatasets>("Data") + sections<AllModels>("Models") + sections<AllLayers>("Layers") +
-         sections<AllLosses>("Losses") + sections<AllMetrics>("Metrics") + sections<AllOptimizers>("Optimizers") +
-         sections<AllSchedules>("Schedules");
+  return kTitle + table("The whole file", rows<TrainConfig>()) +
+         kinds<Types<ParameterGroup, FormatRule, StatisticsOptions, MixingOptions, LoaderOptions, Augment, Warmup,
+                     WeightedLoss>>("Parts") +
+         kinds<AllDatasets>("Data") + kinds<AllModels>("Models") + kinds<AllLayers>("Layers") +
+         kinds<AllLosses>("Losses") + kinds<AllMetrics>("Metrics") + kinds<AllOptimizers>("Optimizers") +
+         kinds<AllSchedules>("Schedules");
 }
 
 const std::vector<std::string>& list_parts() {

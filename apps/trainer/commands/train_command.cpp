@@ -177,7 +177,7 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   return is_done;
 }
 
-/// What the other ranks of a job do: they train with the first one's configuration and state, and write nothing.
+/// The other ranks of a job train with the first one's configuration and state, and write nothing.
 bool follow(const TrainConfig& config) {
   Trainer trainer(config, {.reads_init_from = false, .world = launched_world()});
   trainer.trace_steps();
@@ -223,7 +223,7 @@ bool run_or_follow(const Command& given) {
 bool run_command(const Command& given) try { return run_or_follow(given); } catch (const Error& error) {
   const World& world = launched_world();
   if (world.is_alone()) throw;
-  // What all ranks find, the first one says.
+  // The first one reports what all ranks find.
   if (!world.is_first()) std::this_thread::sleep_for(std::chrono::seconds(2));
   throw Error(error.fault(), world.text() + ": " + error.what());
 }

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "nixie/apps/trainer/profile/ceiling.h"
-#include "nixie/apps/trainer/profile/compile_ahead.h"
 #include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/apps/trainer/profile/timing.h"

@@ -1,10 +1,12 @@
-// Timing: times repeated work on a backend by the backend's clock.
+// Timing: times repeated work on a backend by the backend's clock, and what the backend can do at most.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "nixie/core/graph/backend.h"
+#include "nixie/core/step.h"
 
 namespace nixie {
 
@@ -39,5 +41,16 @@ struct Filling {
 /// The same for work that may be shorter than the clock is fine: one measurement is as many runs as fill
 /// `filling.least_ms`, and the result is per run.
 Timing time_for(Backend& backend, const std::function<void()>& work, int runs, const Filling& filling = {});
+
+/// TFLOP/s of a large square product in this precision, measured now; the best of a few sizes.
+double measure_matmul_ceiling(Backend& backend, PrecisionPolicy precision, Dtype operands);
+
+/// GB/s of copying a large array, bytes read and bytes written.
+double measure_copy_rate(Backend& backend);
+
+/// Calls `compile` for every index in [0, count) in parallel; the backend's cache of compiled kernels has them all
+/// afterwards. Does nothing on the CPU, which compiles no kernels. A kernel that fails here fails again where it is
+/// timed. A stop request ends it.
+void compile_ahead(const Backend& backend, std::int64_t count, const std::function<void(std::int64_t)>& compile);
 
 }  // namespace nixie

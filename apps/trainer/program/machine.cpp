@@ -1,6 +1,7 @@
 // Names the processor that the compiler compiled for.
 #include "nixie/apps/trainer/program/machine.h"
 
+#include <fstream>
 #include <thread>
 
 namespace nixie {
@@ -22,6 +23,13 @@ constexpr const char* kInstructionSet =
 #endif
 
 }  // namespace
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
 
 std::string machine_text(const Backend& backend, int threads) {
   const int all = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

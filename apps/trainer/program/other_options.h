@@ -1,4 +1,4 @@
-// Answers to arguments that are not understood: other programs' words for options and keys of the configuration.
+// Answers to arguments that are not understood: other programs' words for commands, options and keys.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,5 +19,10 @@ std::string set_hint(const char* how, const std::string& key, const std::string&
 std::string option_hint(const CLI::App& app, const std::vector<std::string>& arguments);
 /// The same for options whose names are not quite those of an option, or of a key of the configuration.
 std::string near_hint(const CLI::App& app, const std::vector<std::string>& arguments);
+
+/// The advice about a word that is no command, or an option that is one: `; the command is `trainer eval``
+/// for `--eval`, the nearest of `commands`, or the option for a file alone; "" where nothing is known.
+std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments,
+                         const std::vector<std::string>& commands);
 
 }  // namespace nixie

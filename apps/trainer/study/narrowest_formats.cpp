@@ -1,4 +1,4 @@
-// What most layers have becomes one rule for all.
+// The format that most layers have becomes one rule for all.
 #include "nixie/apps/trainer/study/narrowest_formats.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<FormatRule> narrowest_formats(const std::vector<Format>& formats, co
     }
     if (best) (*rule).*field = best->name;
   }
-  // What most layers have comes last and for all.
+  // The rule for all comes last.
   const auto key = [](const FormatRule& rule) { return rule.weights + " " + rule.activations + " " + rule.gradients; };
   std::map<std::string, int> counts;
   for (const FormatRule& rule : rules) ++counts[key(rule)];

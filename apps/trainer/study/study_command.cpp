@@ -1,5 +1,5 @@
 // The run is an ordinary one without evaluations, whose products are measured.
-#include "nixie/apps/trainer/study/study_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/output_file.h"

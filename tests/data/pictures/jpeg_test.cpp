@@ -1,18 +1,10 @@
 // JPEG: which of libjpeg's warnings cost pixels.
 #include "nixie/data/pictures/jpeg.h"
 
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-#include <functional>
-
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// The position of a segment's marker.
 std::size_t find_marker(const Bytes& file, std::uint8_t marker) {

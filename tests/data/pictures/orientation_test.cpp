@@ -1,10 +1,6 @@
 // Orientation: all eight in each format, against the sides that the EXIF standard names, and hostile blocks.
 #include "nixie/data/pictures/orientation.h"
 
-#include <gmock/gmock.h>
-
-#include <random>
-
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/exif.h"
@@ -12,9 +8,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 /// The picture that is seen, from the visible sides that row 0 and column 0 of the stored one are (CIPA DC-008, 4.6.4).
 Image seen(const Image& stored, int orientation) {

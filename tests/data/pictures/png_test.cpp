@@ -1,17 +1,12 @@
 // PNG: values as they are stored, whatever other chunks say, and libpng's simplified reader as the reference.
 #include "nixie/data/pictures/png.h"
 
-#include <gtest/gtest.h>
-
 #include <ctime>
-#include <random>
 
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
 
 struct Form {
   const char* title;

@@ -1,7 +1,6 @@
 // Pictures are refused by the key's limit and by the free memory; honest large pictures are read.
 #include "nixie/data/pictures/refusal.h"
 
-#include <gmock/gmock.h>
 #include <sys/resource.h>
 
 #include "nixie/core/base/free_memory.h"
@@ -10,9 +9,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 TEST(Refusal, LargePicturesThatCompressWellAreRead) {
   const Bytes mask = png_of_rows(5000, 5000, 8, PNG_COLOR_TYPE_GRAY, Bytes(5000 * 5001));

@@ -1,10 +1,7 @@
 // WebP: lossless against what was encoded, alpha as PNG's, orientation, animations and damage.
 #include "nixie/data/pictures/webp.h"
 
-#include <gmock/gmock.h>
 #include <webp/encode.h>
-
-#include <random>
 
 #include "nixie/data/preparation.h"
 #include "nixie/tests/data/exif.h"
@@ -12,9 +9,6 @@
 
 namespace nixie {
 namespace {
-
-using namespace nixie::test;
-using testing::HasSubstr;
 
 Bytes taken(std::uint8_t* data, std::size_t size) {
   Bytes bytes(data, data + size);

@@ -1,17 +1,33 @@
-// The table and the chart show the loss that a step had when it was taken, over its rate.
-#include "nixie/apps/trainer/rates/find_rate_command.h"
-
+// Commands for a configuration: its summary, a dry run, a profile and a sweep over learning rates. The state of a
+// measurement goes to a terminal alone.
 #include <unistd.h>
 
+#include "nixie/apps/trainer/commands/command_line.h"
+#include "nixie/apps/trainer/commands/train_command.h"
+#include "nixie/apps/trainer/profile/layer_table.h"
+#include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/chart.h"
+#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/page.h"
+#include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {
 namespace {
+
+std::string summary_text(const TrainConfig& config) {
+  Trainer trainer(config, {.reads_init_from = false});
+  std::string memory;
+  within_batch(config, [&] { memory = memory_text(trainer); });
+  std::vector<std::int64_t> input = {config.data.batch()};
+  for (const std::int64_t size : trainer.model().input_shape()) input.push_back(size);
+  const std::string warnings = large_arrays_text(trainer.model());
+  return fmt::format("{}\n{}\n{}\n{}", layer_table(config.model, Shape(input)), trainer.summary(), memory,
+                     warnings.empty() ? "" : warnings + "\n");
+}
 
 constexpr std::size_t kMostRows = 20;
 
@@ -39,6 +55,45 @@ std::string page(const TrainConfig& config, const RateCurve& curve, const std::s
 }
 
 }  // namespace
+
+void run_summary(const TrainConfig& config) {
+  std::string text;
+  with_batch_advice(
+      config, [&] { text = summary_text(config); }, try_training);
+  tell("{}", text);
+}
+
+void run_dry(const TrainConfig& config) {
+  run_summary(config);
+  const std::string limit =
+      fmt::format("data.{}.limit={}", config.data.kind(), config.data.batch() * config.accumulate);
+  bool evaluates = true;
+  const auto train = [&] {
+    Trainer trainer(with_assignments(config, "--dry-run", {limit, "steps=1"}), {.out = stdout});
+    evaluates = trainer.evaluates();
+    trainer.take_memory();
+    within_batch(config, [&] { trainer.train(); });
+  };
+  with_batch_advice(config, train, try_training);
+  tell("dry run: one step {} done, nothing was written\n", evaluates ? "and one evaluation are" : "is");
+}
+
+void run_profile(const TrainConfig& config, const ProfileCommand& command) {
+  const bool is_terminal = ::isatty(2) == 1;
+  Profile profile;
+  const auto measure = [&] {
+    profile = take_profile(config, command.steps, [&](const std::string& line) {
+      if (is_terminal) fmt::print(stderr, "\r\x1b[K{}", line);
+    });
+  };
+  with_batch_advice(config, measure,
+                    [](const TrainConfig& smaller, const std::filesystem::path&) { take_profile(smaller, 1); });
+  if (is_terminal) fmt::print(stderr, "\r\x1b[K");
+  tell("{}", profile_text(profile));
+  if (command.trace.empty()) return;
+  write_trace(profile, command.trace);
+  tell("\n{}: the same as a trace; open it in chrome://tracing or ui.perfetto.dev\n", command.trace);
+}
 
 void run_find_rate(const TrainConfig& config, const FindRateCommand& command) {
   check_output(command.html);
