@@ -8,8 +8,10 @@ import argparse
 import contextlib
 import copy
 import fcntl
+import gc
 import logging
 import statistics
+import sys
 import time
 import traceback
 
@@ -89,60 +91,57 @@ class Work:
             return self.run(self.x)
 
 
-def milliseconds(pieces, rounds=5, seconds=0.05):
-    """Medians of the pieces' times, taken in turn."""
-    found = [[] for _ in pieces]
-    for i in range(rounds + 1):
-        for piece, times in zip(pieces, found):
-            count, start = 0, time.perf_counter()
-            while count < 2 or time.perf_counter() - start < seconds:
-                piece()
-                count += 1
-            if DEVICE == "cuda":
-                torch.cuda.synchronize()
-            if i > 0:  # the first round warms up
-                times.append(1e3 * (time.perf_counter() - start) / count)
-    return [statistics.median(times) for times in found]
-
-
 def free_memory():
+    gc.collect()
     if DEVICE == "cuda":
         torch.cuda.empty_cache()
 
 
+def milliseconds(work, rounds=5, seconds=0.05):
+    """The median time."""
+    times = []
+    for _ in range(rounds + 1):
+        count, start = 0, time.perf_counter()
+        while count < 2 or time.perf_counter() - start < seconds:
+            work()
+            count += 1
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start) / count)
+    return statistics.median(times[1:])
+
+
 @contextlib.contextmanager
-def turn(path, kind):
-    """On a GPU that several of these programs share one measures after all have compiled."""
+def turn(path):
+    """Programs that share a GPU compile at the same time and measure one at a time."""
     if path is None:
         yield
         return
     with open(path, "a") as file:
-        fcntl.flock(file, kind)
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def measured(name, engines, options, log):
     """A row: times by engine, the first losses' largest distance from eager's."""
     x, labels = samples(options.batch, options.size)
-    net, works, losses, training, forward = net_named(name), {}, {}, {}, {}
-    with turn(options.turns, fcntl.LOCK_SH):
-        for engine in sorted(engines, key=["eager", "nixie", "inductor"].index):
-            works[engine] = Work(net, engine, x, labels, options.precision)
-            losses[engine] = torch.stack([works[engine].step() for _ in range(4)])
-            works[engine].forward()
-            free_memory()
-    with turn(options.turns, fcntl.LOCK_EX):
-        for group in (["eager"], ["nixie", "inductor"]):
-            group = [each for each in group if each in works]
-            training |= zip(group, milliseconds([works[each].step for each in group]))
-            forward |= zip(group, milliseconds([works[each].forward for each in group]))
-            free_memory()
-    distance = ((losses["nixie"] / losses["eager"] - 1).abs().max().item()) if "eager" in losses else float("nan")
+    net, losses, training, forward = net_named(name), {}, {}, {}
+    for engine in (each for each in ENGINES if each in engines):
+        work = Work(net, engine, x, labels, options.precision)
+        losses[engine] = torch.stack([work.step() for _ in range(4)])
+        work.forward()
+        with turn(options.turns):
+            training[engine], forward[engine] = milliseconds(work.step), milliseconds(work.forward)
+        print(f"{name} by {engine}: training step {training[engine]:.2f} ms, forward {forward[engine]:.2f} ms", file=sys.stderr, flush=True)
+        del work
+        torch._dynamo.reset()
+        free_memory()
+    distance = ((losses["nixie"] / losses["eager"] - 1).abs().max().item()) if {"nixie", "eager"} <= set(losses) else float("nan")
     cells = [f"{name:22}"]
     for times in (training, forward):
         others = [times[each] for each in times if each != "nixie"]
         cells += [*(f"{times[each]:8.2f}" if each in times else f"{'-':>8}" for each in ENGINES),
-                  f"{min(others) / times['nixie']:6.2f}" if others else f"{'-':>6}"]
+                  f"{min(others) / times['nixie']:6.2f}" if others and "nixie" in times else f"{'-':>6}"]
     return " ".join(cells) + f"  {100 * distance:6.2f} %  {log.plans} plans, in torch: {', '.join(log.in_torch) or 'nothing'}"
 
 
@@ -168,15 +167,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nets", nargs="*", metavar="NET", help=f"torchvision's {', '.join(TORCHVISION)}, or any of timm's; by default these and {', '.join(TIMM)}")
     parser.add_argument("--engines", default=",".join(ENGINES), help="which of nixie,inductor,eager are timed")
-    parser.add_argument("--batch", type=int, help="images (128; on a CPU or with --check 4)")
-    parser.add_argument("--size", type=int, help="their height and width (224; on a CPU or with --check 64)")
+    parser.add_argument("--batch", type=int, help="images (128; on a CPU or with --check 8)")
+    parser.add_argument("--size", type=int, help="their height and width (224; on a CPU or with --check 96)")
     parser.add_argument("--precision", choices=["float16", "bfloat16", "float32"], help="of autocast (float16; on a CPU float32)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begins no net after this time")
-    parser.add_argument("--turns", metavar="FILE", help="for several of these programs on one GPU, a file that they lock: they compile together and measure in turn")
+    parser.add_argument("--turns", metavar="FILE", help="for several of these programs on one GPU: a file that they lock while they measure")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     is_small = DEVICE == "cpu" or options.check
-    options.batch, options.size = options.batch or (4 if is_small else 128), options.size or (64 if is_small else 224)
+    options.batch, options.size = options.batch or (8 if is_small else 128), options.size or (96 if is_small else 224)
     options.precision = options.precision or ("float32" if DEVICE == "cpu" else "float16")
     engines = options.engines.split(",")
     if unknown := set(engines) - set(ENGINES):
