@@ -223,6 +223,8 @@ void bind_ops(py::module_& m) {
       +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad) {
         return average_pool(x, {.window = window, .stride = stride, .pad = pad});
       });
+  op(
+      m, "resize", +[](T x, Sizes sizes) { return resize(x, sizes); });
   op(m, "softmax", &softmax);
   op(
       m, "quantized", +[](T x, const std::string& format) { return quantized(x, format_named(format)); });

@@ -25,7 +25,7 @@ def _argument(node, position, name, default=None):
 
 
 for _name, _function in {**{each: each for each in ("abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round sign "
-                                                     "trunc logical_not isnan isinf").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
+                                                     "trunc logical_not isnan isinf tan asin acos atan sinh cosh asinh acosh atanh log10").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
     OPS[_name + ".default"] = getattr(nx, _function, None) or getattr(nx._core, _function)
 OPS["erf.default"] = nx._core.erf
 OPS["relu.default"] = nx.nn.relu
@@ -73,6 +73,11 @@ def clamp(x, low=None, high=None):
 @op("hardtanh.default")
 def hardtanh(x, low=-1.0, high=1.0):
     return nx.clip(x, low, high)
+
+
+@op("leaky_relu.default")
+def leaky_relu(x, slope=0.01):
+    return nx.nn.relu(x, slope)
 
 
 @op("gelu.default", when=lambda node: node.kwargs.get("approximate", "none") == "none")
@@ -130,11 +135,40 @@ def cat(arrays, axis=0):
     return nx.concat(arrays, axis=axis)
 
 
-@op("slice.Tensor")
-def slice_of(x, axis=0, start=None, stop=None, step=1):
+@op("split_with_sizes.default")
+def split_with_sizes(x, sizes, axis=0):
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    return tuple(slice_of(x, axis, end - size, end) for end, size in zip(ends, sizes))
+
+
+@op("constant_pad_nd.default")
+def constant_pad(x, widths, value=0):
+    """Pairs of widths, those of the last axis first; negative ones cut off."""
+    pairs = [(0, 0)] * (x.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2]))[::-1]
+    x = x[tuple(slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, pairs))]
+    return nx.pad(x, [(max(0, before), max(0, after)) for before, after in pairs], constant_values=value)
+
+
+@op("flip.default")
+def flip(x, axes):
+    return nx.flip(x, axis=tuple(axes))
+
+
+def _range(x, axis, start, stop, step):
+    """A key for a range of an axis."""
     key = [slice(None)] * x.ndim
     key[axis] = slice(start, None if stop is not None and stop >= 2**62 else stop, step)
-    return x[tuple(key)]
+    return tuple(key)
+
+
+@op("slice.Tensor")
+def slice_of(x, axis=0, start=None, stop=None, step=1):
+    return x[_range(x, axis, start, stop, step)]
+
+
+@op("slice_scatter.default")
+def slice_scatter(x, values, axis=0, start=None, stop=None, step=1):
+    return nx._core.update(x, list(_range(x, axis, start, stop, step)), values)
 
 
 @op("select.int")
@@ -147,6 +181,12 @@ def select(x, axis, index):
 @op("full_like.default")
 def full_like(x, value, **options):
     return nx.full_like(x, value)
+
+
+@op("new_empty_strided.default")
+def new_empty(x, shape, strides, dtype=None, **options):
+    """Zeros: of an array whose elements are undefined, ops read the shape alone."""
+    return nx.zeros(tuple(shape), dtype=x.dtype, device=x.device)
 
 
 def _has_numbers(node):

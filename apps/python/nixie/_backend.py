@@ -6,6 +6,7 @@ import torch
 from functorch.compile import default_partition, make_boxed_func
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -63,6 +64,41 @@ def _seed_dropout(graph):
         node.target, node.args = torch.ops.nixie.dropout.default, (x, p, seed, stream)
 
 
+def _constant(node):
+    """The value of a node that is computed from numbers alone, else None."""
+    if node.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        return None
+    given = {each: _constant(each) for each in node.all_input_nodes}
+    if any(each is None for each in given.values()):
+        return None
+    args, options = torch.fx.map_arg((node.args, node.kwargs), given.get)
+    return node.target(*args, **options | ({"device": "cpu"} if "device" in options else {}))
+
+
+def _is_nearest(places, small, large):
+    """Whether rows and columns of an image are numbered as its resizing to the nearest pixel has them."""
+    with unset_fake_temporarily():
+        found = [_constant(each) for each in places]
+        return all(each is not None and torch.equal(each, (torch.arange(out) * size // out).reshape(form))
+                   for each, size, out, form in zip(found, small, large, ((-1, 1), (-1,))))
+
+
+def _resize_nearest(graph):
+    """torch takes rows and columns by computed numbers where it resizes to the nearest pixel: one op again."""
+    for node in graph.find_nodes(op="call_function", target=aten.index.Tensor) + graph.find_nodes(op="call_function", target=aten.index_put.default):
+        x, places = node.args[:2]
+        is_gradient = node.target is aten.index_put.default
+        if len(places) != 4 or any(places[:2]) or not all(places[2:]):
+            continue
+        small, large = (list(each.meta["val"].shape) for each in (x, node.args[2] if is_gradient else node))
+        if not _is_nearest(places[2:], small[2:], large[2:]):
+            continue
+        if not is_gradient:
+            node.target, node.args = aten.upsample_nearest2d.default, (x, large[2:])
+        elif node.args[3:] == (True,) and x.target is aten.full.default and x.args[1] == 0:
+            node.target, node.args = aten.upsample_nearest2d_backward.default, (node.args[2], large[2:], small)
+
+
 def _is_backward(node):
     return node.meta.get("partitioner_tag") == "is_backward"
 
@@ -71,6 +107,7 @@ def _partition(joint, inputs, *, num_fwd_outputs, **options):
     """The forward and the backward graph. What only the backward pass gets is marked as saved."""
     _pool_without_positions(joint.graph)
     _seed_dropout(joint.graph)
+    _resize_nearest(joint.graph)
     for node in joint.graph.find_nodes(op="call_function", target=aten.native_batch_norm_backward.default):
         if node.args[7]:  # in training the running statistics do not matter, so none are saved
             node.args = (*node.args[:3], None, None, *node.args[5:])
@@ -214,6 +251,8 @@ def _order(node):
 
 
 def _compiled(module, inputs):
+    _resize_nearest(module.graph)
+    module.graph.eliminate_dead_code()
     supported = _Supported()
     partitioner = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)
     module = partitioner.fuse_partitions(partitioner.propose_partitions())

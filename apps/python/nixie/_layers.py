@@ -119,6 +119,16 @@ def adaptive_average_pool_backward(g, x):
     return gradients_of(lambda x: adaptive_average_pool(x, g.shape[-2:]), g, x)[0]
 
 
+@op("upsample_nearest2d.default")
+def resize_nearest(x, sizes):
+    return nx._core.resize(x, list(sizes))
+
+
+@op("upsample_nearest2d_backward.default")
+def resize_nearest_backward(g, sizes, sizes_before):
+    return gradients_of(lambda x: resize_nearest(x, sizes), g, nx.zeros(sizes_before, dtype=g.dtype, device=g.device))[0]
+
+
 @op("dropout.default")
 def dropout(x, p, seed, stream):
     is_kept = nx.random.uniform(nx.random.Key(stream), x.shape, step=seed) >= p
@@ -175,8 +185,6 @@ def batch_norm_in_evaluation(x, weight, bias, running_mean, running_var, momentu
     y = (wide - nx.reshape(running_mean, shape)) * (1 / nx.sqrt(nx.reshape(running_var, shape) + epsilon))
     nothing = nx.zeros((0,), device=x.device)
     return _affine(y, weight, bias, shape), nothing, nothing
-
-
 
 
 @op("native_layer_norm.default")

@@ -106,25 +106,22 @@ class PartialOrder {
     return true;
   }
 
-  /// The nodes in an order that is one, each about where the last of its groups was.
+  /// The nodes in an order that is one, each about where the first of its groups was: what waits behind it is not late.
   std::vector<std::vector<std::size_t>> in_order() const {
     std::vector<std::size_t> waits(node_.size());
-    std::priority_queue<std::pair<std::size_t, std::size_t>, std::vector<std::pair<std::size_t, std::size_t>>,
-                        std::greater<>>
-        ready;
-    const auto add = [&](std::size_t n) { ready.emplace(*std::max_element(merged_[n].begin(), merged_[n].end()), n); };
+    std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
     for (std::size_t n = 0; n < node_.size(); ++n) {
       waits[n] = makers_[n].size();
-      if (node_[n] == n && waits[n] == 0) add(n);
+      if (node_[n] == n && waits[n] == 0) ready.push(n);
     }
     std::vector<std::vector<std::size_t>> order;
     while (!ready.empty()) {
-      const std::size_t n = ready.top().second;
+      const std::size_t n = ready.top();
       ready.pop();
       order.push_back(merged_[n]);
       std::sort(order.back().begin(), order.back().end());
       for (std::size_t u : users_[n])
-        if (--waits[u] == 0) add(u);
+        if (--waits[u] == 0) ready.push(u);
     }
     return order;
   }
@@ -178,7 +175,6 @@ std::int64_t peak_bytes(const Plan& plan, const std::vector<Touched>& touched,
 // A kernel that may share a launch.
 struct Candidate {
   std::size_t group = 0;
-  std::int64_t bytes = 0;  // that it reads and writes, at most
   OneLaunch launch = {};
 };
 using Candidates = std::map<std::string, std::vector<Candidate>>;  // by pattern
@@ -202,30 +198,30 @@ Candidates find_candidates(const Grouping& grouping) {
     const Grouping::Group& group = grouping.groups[g];
     if (group.members.size() != 1 || group.by->choices.size() != 1) continue;
     const Choice& choice = group.by->choices.front();
-    const std::int64_t bytes = traffic(grouping.plan, choice.kernel);
-    if (choice.kernel.head || !choice.merges.empty() || bytes > kMostBytes) continue;
+    if (choice.kernel.head || !choice.merges.empty() || traffic(grouping.plan, choice.kernel) > kMostBytes) continue;
     std::optional<OneLaunch> launch = choice.family->one_launch(apart, choice.kernel);
     if (!launch || launch->blocks == 0) continue;
     const std::string pattern = pattern_of(*launch);
-    found[pattern].push_back({g, bytes, *std::move(launch)});
+    found[pattern].push_back({g, *std::move(launch)});
   }
   return found;
 }
 
-// Merges candidates of up to this many bytes, each with the first of its pattern that it can be one with.
-PartialOrder share(PartialOrder order, const Candidates& candidates, std::int64_t most_bytes) {
+// Merges candidates, each with the first of its pattern and of its part of the plan that it can be one with.
+PartialOrder share(PartialOrder order, const Candidates& candidates, std::size_t parts) {
   for (const auto& [pattern, all] : candidates) {
     std::vector<OneLaunch> launches;
     for (const Candidate& candidate : all) launches.push_back(candidate.launch);
     const std::size_t most = launches.size() > 1 ? most_in_one_launch(launches) : 1;
+    const std::size_t in_part = ceil_div(all.size(), parts);
     std::vector<Nodes> shared;
-    for (const Candidate& candidate : all) {
-      if (candidate.bytes > most_bytes) continue;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i % in_part == 0) shared.clear();
       const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
-        if (nodes.size() >= most || !order.merge(*nodes.begin(), candidate.group)) return false;
-        return nodes.insert(candidate.group).second;
+        if (nodes.size() >= most || !order.merge(*nodes.begin(), all[i].group)) return false;
+        return nodes.insert(all[i].group).second;
       });
-      if (!joins) shared.push_back({candidate.group});
+      if (!joins) shared.push_back({all[i].group});
     }
   }
   return order;
@@ -242,9 +238,11 @@ void share_launches(Grouping& grouping) {
     return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));
   };
   const double allowed = std::max(kMoreMemory * peak(alone), peak(alone) + kMoreBytes);
-  std::int64_t most_bytes = kMostBytes;
-  PartialOrder order = share(alone, candidates, most_bytes);
-  while (peak(order) > allowed) order = share(alone, candidates, most_bytes /= 4);
+  // One launch for all keeps what the last of them stores from the first one on; several, one for each part of the
+  // plan, keep less.
+  std::size_t parts = 1;
+  PartialOrder order = share(alone, candidates, parts);
+  while (peak(order) > allowed) order = share(alone, candidates, parts *= 2);
 
   std::vector<Grouping::Group> groups;
   for (const std::vector<std::size_t>& merged : order.in_order()) {

@@ -161,6 +161,26 @@ Draft large_and_short_lived() {
   return d;
 }
 
+// Layers of a net, each by a weight that is copied first: large images and small weights, then small images and large
+// weights. All copies in one launch would keep the large weights beside the large images.
+Draft layers() {
+  Draft d("layers");
+  const Shape few{64};
+  int x = d.slot(Dtype::f32, {1 << 20});
+  for (int i = 0; i < 12; ++i) {
+    const Shape images = i < 8 ? Shape{1 << 20} : few, weights = i < 8 ? few : Shape{1 << 19};
+    const int w = d.slot(Dtype::f32, weights), a = arena(d, Dtype::f32, weights);
+    const int y = i < 11 ? arena(d, Dtype::f32, images) : d.output(Dtype::f32, images);
+    Kernel layer = scale(d, y, y, 1);
+    layer.label = "layer";
+    layer.loads = {{x, 0, {1}, {}, 0}, {a, 0, {0}, {}, 0}};
+    layer.stages = {{.body = {load(0), load(1), apply(Primitive::max, {0, 1})}, .stores = {{2, 0}}}};
+    d.plan.kernels.insert(d.plan.kernels.end(), {scale(d, w, a, 0.5), layer});
+    x = y;
+  }
+  return d;
+}
+
 std::vector<Shape> parameters() {
   std::vector<Shape> shapes;
   for (const std::int64_t c : {64, 128, 256, 512, 1000}) shapes.insert(shapes.end(), {{c}, {c}, {c, 64, 3, 3}});
@@ -182,7 +202,8 @@ std::vector<Case> cases() {
       {"chain", chain(), 3},
       {"crossing", crossing(), 6},
       {"overwritten", overwritten(), 2},
-      {"large_and_short_lived", large_and_short_lived(), 80},
+      {"large_and_short_lived", large_and_short_lived(), 16},
+      {"layers", layers(), 16},
   };
 }
 

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/backend.h"
+#include "nixie/backends/cuda/compile/embedded_files.h"
+#include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/run/autotune.h"
 #include "nixie/backends/cuda/tune/candidate_timer.h"
@@ -173,6 +176,59 @@ TEST_F(TunedKernel, GoesByTheEstimateWhereAShippedLineNamesNoAlgorithm) {
   TuningDatabase table;
   table.read("GPU\t" + estimated_.operation + "\t250x128\t1\t64x64\t1\t2026-11-21\t0.1.0", "shipped.tsv", true);
   EXPECT_EQ(with(table).source, estimated_.source);
+}
+
+std::string layer_of(const std::string& operation) { return operation.substr(0, operation.find(',')); }
+
+// A line's layer: "f16 filter gradient of 128x480x14x14 by 64x1x1 pad 1x1".
+Plan plan_of_layer(const std::string& operation) {
+  static const std::regex text(
+      R"((f16|bf16) (convolution|filter gradient|input gradient) of (\d+)x(\d+)x(\d+)x(\d+) by (\d+)x(\d+)x(\d+))"
+      R"((?: stride (\d+)x(\d+))?(?: pad (\d+)x(\d+))?)");
+  std::smatch found;
+  const std::string of = layer_of(operation);
+  check(std::regex_match(of, found, text), "no layer: ", operation);
+  const auto number = [&](std::size_t i, int none = 0) { return found[i].matched ? std::stoi(found[i]) : none; };
+  const hopper_plans::Layer layer{.n = number(3),
+                                  .c = number(4),
+                                  .h = number(5),
+                                  .w = number(6),
+                                  .k = number(7),
+                                  .r = number(8),
+                                  .s = number(9),
+                                  .stride = {number(10, 1), number(11, 1)},
+                                  .pad = {number(12), number(13)},
+                                  .dtype = found[1] == "f16" ? Dtype::f16 : Dtype::bf16};
+  if (found[2] == "convolution") return hopper_plans::forward("layer", layer, hopper_plans::Forward::plain).plan;
+  if (found[2] == "input gradient") return hopper_plans::input_grad("layer", layer, false).plan;
+  return hopper_plans::filter_grad("layer", layer, hopper_plans::Gradient::stored).plan;
+}
+
+TEST(ShippedTable, NamesAlgorithmsThatItsLayersHave) {
+  const Chip chip = chip_named("H200");
+  std::size_t count = 0;
+  for (const EmbeddedFile& file : embedded_tuning()) {
+    std::istringstream lines{std::string(file.text)};
+    for (std::string line; std::getline(lines, line);) {
+      if (line.empty() || line[0] == '#') continue;
+      std::istringstream columns(line);
+      std::string device, operation, algorithm;
+      std::getline(columns, device, '\t'), std::getline(columns, operation, '\t'),
+          std::getline(columns, algorithm, '\t');
+      Plan plan = plan_of_layer(operation);
+      lower(plan, chip, false);
+      for (const Group& group : plan.groups) {
+        if (blas_problem(group)) continue;
+        const KernelCode code = generate(plan, group, chip);
+        if (!code.operation.starts_with(layer_of(operation))) continue;
+        std::vector<std::string> names;
+        for (const Algorithm& each : code.algorithms) names.push_back(each.name);
+        EXPECT_THAT(names, testing::Contains(algorithm)) << file.name << ": " << operation;
+        ++count;
+      }
+    }
+  }
+  EXPECT_GT(count, 250u);
 }
 
 TEST(Tuner, TimesTheFewThatTheEstimateLeaves) {
