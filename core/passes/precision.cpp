@@ -2,6 +2,7 @@
 #include "nixie/core/passes/precision.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -39,18 +40,24 @@ class StaysFloat {
     return std::find(reduce.axes.begin(), reduce.axes.end(), 0) != reduce.axes.end();
   }
 
+  // An exchange is no product: its values stay f32 as well, so that sums do not depend on where they are cut.
+  static bool is_product(const Tensor& x) {
+    return is_head(x.node().op) && !std::holds_alternative<Collective>(x.node().op);
+  }
+
+  // Goes on behind no node that an earlier root of the same kind has reached.
   void reach(const Tensor& root, bool for_variable) {
     const bool is_number = root.shape().size() == 1;  // of losses and metrics, also as a Variable
     std::vector<Tensor> stack{root};
-    std::unordered_set<const Node*> visited;
+    std::unordered_set<const Node*>& visited = visited_[for_variable ? 1 : 0][is_number ? 1 : 0];
+    if (is_product(root)) heads_[root.id()] = true;
     while (!stack.empty()) {
       const Tensor x = stack.back();
       stack.pop_back();
       if (!visited.insert(x.id()).second) continue;
       kept_.insert(x.id());
-      // An exchange is no product: its values stay f32 as well, so that sums do not depend on where they are cut.
-      if (is_head(x.node().op) && !std::holds_alternative<Collective>(x.node().op)) {
-        heads_.emplace(x.id(), false).first->second |= x.id() == root.id() || (for_variable && !is_number);
+      if (is_product(x)) {
+        heads_.emplace(x.id(), false).first->second |= for_variable && !is_number;
         continue;
       }
       if (const auto* reduce = std::get_if<Reduce>(&x.node().op)) {
@@ -62,6 +69,7 @@ class StaysFloat {
   }
 
   std::unordered_set<const Node*> kept_;
+  std::array<std::array<std::unordered_set<const Node*>, 2>, 2> visited_;  // for a Variable; from a single number
   std::unordered_map<const Node*, bool> heads_;  // whether it must stay f32 whoever else reads it
 };
 

@@ -3,7 +3,9 @@
 
 #include "nixie/apps/benchmark/subjects/contractions.h"
 #include "nixie/apps/benchmark/subjects/layer_list.h"
+#include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
+#include "nixie/backends/registry.h"
 #include "nixie/tests/apps/benchmark_program.h"
 #include "nixie/tests/apps/expect_ran.h"
 
@@ -84,6 +86,32 @@ TEST(BenchmarkSweep, ReadsLayersOfAList) {
   }
   EXPECT_GT(read_layer_list(std::filesystem::path(NIXIE_SOURCE_DIR) / "apps/benchmark/nets.layers").size(), 200u);
 }
+
+ListedLayer listed(const std::string& line) {
+  const TempFolder folder;
+  std::ofstream(folder.path() / "list") << line << "\n";
+  return read_layer_list(folder.path() / "list").at(0);
+}
+
+TEST(BenchmarkSweep, AProductOfManyMatricesIsRight) {
+  const auto backend = make_backend("cpu");
+  const ListedLayer layer = listed("net 1 product 2x3x12x20 by 2x3x20x8");
+  LayerWork work(*backend, layer.node, precision_named("fp32"));
+  EXPECT_LE(work.compare(layer.node.shape().size()).deviation.share(), 1);
+  const auto operands = work.operands();
+  EXPECT_EQ(operands[0].values.shape(), (Shape{2, 3, 12, 20}));
+  EXPECT_EQ(operands[1].values.shape(), (Shape{2, 3, 20, 8}));
+}
+
+#ifdef NIXIE_WITH_CUDA
+// No copy into the layout in which images and filters are stored.
+TEST(BenchmarkSweep, AProductOfManyMatricesIsOneKernel) {
+  const auto planner = make_planner("H200");
+  const ListedLayer layer = listed("net 1 product 192x128x64 by 192x64x128");
+  LayerWork work(*planner, layer.node, precision_named("fp16"));
+  EXPECT_EQ(work.plan().kernels.size(), 1u);
+}
+#endif
 
 TEST(BenchmarkSweep, RandomLayersStandBesideThePeer) {
   if (!has_python()) GTEST_SKIP() << "there is no python3";

@@ -102,7 +102,7 @@ void run(const Sweep& command) {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     };
     compile_ahead(*backend, static_cast<std::int64_t>(layers.size()), [&](std::int64_t i) {
-      LayerWork(*backend, layers[static_cast<std::size_t>(i)].node, precision).compile();
+      LayerWork(*backend, layers[static_cast<std::size_t>(i)].node, precision).plan();
     });
     const std::string from = command.list.empty() ? fmt::format("seed {}", command.seed) : command.list;
     tell("\n{}: {} layers of {}, compiled in {:.1f} s\n", precision.name, layers.size(), from, seconds());

@@ -25,8 +25,8 @@ class LayerWork {
   /// transposed matrices.
   LayerWork(Backend& backend, const Tensor& node, const PrecisionTraits& precision);
 
-  /// Only compiles it; does not make the operands.
-  void compile() { step_.plan({}); }
+  /// Compiles it, without making the operands.
+  const Plan& plan() { return step_.plan({}); }
   /// The algorithm of each kernel (Executable::algorithms).
   std::vector<std::string> algorithms() { return step_.algorithms({}); }
   /// Runs once and compares this many elements with the reference.
@@ -40,7 +40,7 @@ class LayerWork {
 
  private:
   struct Side {
-    Shape stored;
+    Shape shape;  ///< before it is transposed
     bool transposed;
     Variable variable;
   };

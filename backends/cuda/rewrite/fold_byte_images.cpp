@@ -137,12 +137,17 @@ bool only_copies(const Plan& plan, const Kernel& kernel, Dtype dtype) {
 
 void fold_byte_images(Grouping& grouping) {
   const Plan& plan = grouping.plan;
-  const auto is_byte = [&](const Access& load) { return size_of(dtype_of(plan, load.slot)) == 1; };
+  // Images come from outside; masks of gates, which are bytes as well, do not.
+  const auto is_byte = [&](const Access& load) {
+    return plan.slots[at(load.slot)].external && size_of(dtype_of(plan, load.slot)) == 1;
+  };
+  const auto may_make_images = [&](const Grouping::Group& group) {
+    const Kernel& kernel = group.members.front();
+    return !group.by && !kernel.head && kernel.stores.size() == 1 && std::ranges::any_of(kernel.loads, is_byte);
+  };
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-    const Grouping::Group& group = grouping.groups[g];
-    const Kernel made = group.members.front();
-    if (group.by || made.head || made.stores.size() != 1 || std::none_of(made.loads.begin(), made.loads.end(), is_byte))
-      continue;
+    if (!may_make_images(grouping.groups[g])) continue;
+    const Kernel made = grouping.groups[g].members.front();
     std::vector<Kernel> kernels;  // all of them
     for (const Grouping::Group& other : grouping.groups)
       kernels.insert(kernels.end(), other.members.begin(), other.members.end());

@@ -208,8 +208,10 @@ std::vector<KernelCode> generate_tuned(Device& device, const Chip& chip, const P
   const Tuning mode = tuning();
   static std::mutex mutex;  // tables, and nothing else on the device while something is timed
   const std::lock_guard lock(mutex);
-  if (mode == Tuning::measure || mode == Tuning::again)
+  if (mode == Tuning::measure || mode == Tuning::again) {
+    const auto in_use = device.use();
     measure(device, chip, plan, unmeasured(device, chip, plan, groups, mode == Tuning::again));
+  }
   std::vector<KernelCode> codes;
   for (std::size_t g : groups)
     codes.push_back(mode == Tuning::off ? generate(plan, plan.groups[g], chip)

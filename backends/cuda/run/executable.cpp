@@ -39,10 +39,8 @@ class TwoWorks final : public GroupWork {
 class CudaExecutable final : public Executable {
  public:
   CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
-    const auto lock = device_->use();
     check_arena_fits();
     make_work();
-    allocate();
     always_waits_ = waits_for_kernels();
     traces_time_ = is_traced(BackendTrace::time);
   }
@@ -88,20 +86,30 @@ class CudaExecutable final : public Executable {
           "cuda", plan_, [](std::int64_t) { return 0; }, free);
   }
 
+  // Programs compile while libraries are asked, and while other threads use the device.
   void make_work() {
     std::vector<std::size_t> generated;
-    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-      if (auto calls = collective_calls(plan_, plan_.groups[g]); !calls.empty()) {
-        work_.push_back(make_collective_work(*device_, calls));
-        continue;
-      }
-      const BlasProblem* problem = blas_problem(plan_.groups[g]);
-      if (!problem) generated.push_back(g);
-      work_.push_back(problem ? blas_work(*problem, plan_.kernels[at(plan_.groups[g].members.back())]) : nullptr);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g)
+      if (!is_exchange(plan_.groups[g]) && !blas_problem(plan_.groups[g])) generated.push_back(g);
+    const std::vector<KernelCode> codes =
+        generate_tuned(*device_, chip_to_choose_for(device_->chip()), plan_, generated);
+    const std::unique_ptr<Compilation> programs = compile_programs(*device_, codes);
+    {
+      const auto lock = device_->use();
+      for (const Group& group : plan_.groups) work_.push_back(library_work(group));
     }
-    std::vector<std::unique_ptr<GroupWork>> made =
-        make_jit_work(*device_, generate_tuned(*device_, chip_to_choose_for(device_->chip()), plan_, generated));
+    const std::vector<Cubin> cubins = programs->wait();
+    const auto lock = device_->use();
+    std::vector<std::unique_ptr<GroupWork>> made = make_jit_work(codes, cubins);
     for (std::size_t i = 0; i < made.size(); ++i) work_[generated[i]] = std::move(made[i]);
+    allocate();
+  }
+
+  // Null for a group with a program.
+  std::unique_ptr<GroupWork> library_work(const Group& group) {
+    if (auto calls = collective_calls(plan_, group); !calls.empty()) return make_collective_work(*device_, calls);
+    const BlasProblem* problem = blas_problem(group);
+    return problem ? blas_work(*problem, plan_.kernels[at(group.members.back())]) : nullptr;
   }
 
   // A ReLU in which the library loses NaN is a kernel after the call.

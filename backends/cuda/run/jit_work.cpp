@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -91,14 +90,18 @@ class JitWork final : public GroupWork {
 
 }  // namespace
 
-std::vector<std::unique_ptr<GroupWork>> make_jit_work(const Device& device, std::span<const KernelCode> codes) {
+std::unique_ptr<Compilation> compile_programs(const Device& device, std::span<const KernelCode> codes) {
   std::vector<std::string> sources;
   for (const KernelCode& code : codes) sources.push_back(code.source);
-  const std::vector<Cubin> cubins = compile_sources(sources, device.chip().architecture);
+  return std::make_unique<Compilation>(std::move(sources), device.chip().architecture);
+}
+
+std::vector<std::unique_ptr<GroupWork>> make_jit_work(std::span<const KernelCode> codes,
+                                                      std::span<const Cubin> cubins) {
   std::map<std::string_view, std::shared_ptr<Library>> libraries;
   std::vector<std::unique_ptr<GroupWork>> works;
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    std::shared_ptr<Library>& library = libraries[sources[i]];
+    std::shared_ptr<Library>& library = libraries[codes[i].source];
     if (!library) {
       library = std::make_shared<Library>();
       CUDA_CHECK(cudaLibraryLoadData(library->out(), cubins[i].code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -106,6 +109,10 @@ std::vector<std::unique_ptr<GroupWork>> make_jit_work(const Device& device, std:
     works.push_back(std::make_unique<JitWork>(codes[i], library));
   }
   return works;
+}
+
+std::vector<std::unique_ptr<GroupWork>> make_jit_work(const Device& device, std::span<const KernelCode> codes) {
+  return make_jit_work(codes, compile_programs(device, codes)->wait());
 }
 
 }  // namespace nixie::cuda

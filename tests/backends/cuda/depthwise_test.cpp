@@ -26,6 +26,8 @@ using hopper_plans::Norm;
 struct Case {
   std::string name;
   Layer layer;
+  bool is_wide =
+      false;  // a window that is read in pieces, where the stride is 1; its filter gradient has other kernels
 };
 
 Layer depthwise(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t r, std::int64_t s,
@@ -97,13 +99,23 @@ std::vector<Case> cases() {
       {"15x4_c13_dilated", depthwise(2, 13, 154, 20, 15, 4, {1, 1}, {20, 0}, Dtype::f16, {2, 2})},
       {"12x12_dilated", depthwise(1, 32, 33, 19, 12, 12, {1, 1}, {11, 11}, Dtype::f16, {2, 2})},
       {"14x14_stride_3x2_dilated", depthwise(2, 24, 61, 16, 14, 14, {3, 2}, {19, 19}, Dtype::f16, {3, 3})},
+      {"1x75", depthwise(2, 64, 1, 133, 1, 75, {1, 1}, {0, 37}), true},
+      {"1x87_bf16", depthwise(2, 32, 1, 100, 1, 87, {1, 1}, {0, 43}, bf16), true},
+      {"1x63_f32", depthwise(1, 40, 1, 90, 1, 63, {1, 1}, {0, 31}, f32), true},
+      {"1x33_stride_2", depthwise(2, 32, 1, 99, 1, 33, {1, 2}, {0, 16}), true},
+      {"1x300_c6", depthwise(1, 6, 2, 310, 1, 300, {1, 1}, {0, 0}), true},
+      {"31x31", depthwise(1, 16, 33, 35, 31, 31, {1, 1}, {15, 15}), true},
+      {"3x15_dilated_by_5", depthwise(2, 16, 9, 99, 3, 15, {1, 1}, {1, 35}, Dtype::f16, {1, 5}), true},
+      {"1x41_2_filters", several(2, depthwise(2, 16, 3, 60, 1, 41, {1, 1}, {0, 20})), true},
   };
 }
 
 std::vector<Draft> drafts(const Case& of) {
-  return {hopper_plans::forward(of.name + "_forward", of.layer, Forward::residual),
-          hopper_plans::input_grad(of.name + "_input_grad", of.layer, true),
-          hopper_plans::filter_grad(of.name + "_filter_grad", of.layer, Gradient::updated)};
+  std::vector<Draft> all{hopper_plans::forward(of.name + "_forward", of.layer, Forward::residual)};
+  if (!of.is_wide || of.layer.stride == std::vector<int>{1, 1})
+    all.push_back(hopper_plans::input_grad(of.name + "_input_grad", of.layer, true));
+  if (!of.is_wide) all.push_back(hopper_plans::filter_grad(of.name + "_filter_grad", of.layer, Gradient::updated));
+  return all;
 }
 
 class CudaDepthwise : public testing::TestWithParam<Case> {};
@@ -153,14 +165,14 @@ bool is_depthwise(const Draft& draft) {
   return by->choices.front().family->name() == "depthwise";
 }
 
-// Wide groups, doubles and windows too wide for a thread stay with the portable kernels.
+// Wide groups and doubles stay with the portable kernels.
 TEST(CudaDepthwise, LeavesOtherGroups) {
   const Layer plain = depthwise(2, 16, 9, 9, 3, 3, {1, 1}, {1, 1});
   Layer wide = plain, doubles = plain;
   wide.groups = 4;
   doubles.dtype = Dtype::f64;
   EXPECT_TRUE(is_depthwise(hopper_plans::forward("plain", plain, Forward::plain)));
-  for (const Layer& layer : {wide, doubles, depthwise(2, 16, 9, 99, 3, 15, {1, 1}, {1, 35}, Dtype::f16, {1, 5})})
+  for (const Layer& layer : {wide, doubles})
     EXPECT_FALSE(is_depthwise(hopper_plans::forward("other", layer, Forward::plain)));
 }
 

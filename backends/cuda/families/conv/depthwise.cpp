@@ -22,6 +22,7 @@ constexpr int kMostLive = 8;                // steps that are unrolled together
 constexpr int kMostProducts = 2800;         // of unrolled loops that the compiler keeps in registers
 constexpr int kMostPlaces = 64;             // of a row of the source, that a thread reads
 constexpr int kMostTerms = 8;               // of a place, that a thread reads
+constexpr int kTapsAtOnce = 20;             // of a row of the window; wider ones are cut into pieces
 constexpr int kSharedBytes = 46 << 10;      // of a block, for rows on their way, if two fit
 constexpr int kMostSharedBytes = 80 << 10;  // for two
 constexpr int kFilterBytes = 32 << 10;      // of a block, for filters that registers do not hold
@@ -29,7 +30,7 @@ constexpr int kFilterBytes = 32 << 10;      // of a block, for filters that regi
 // The work of a thread and of a block, in the words of depthwise_rows.cuh.
 struct Shares {
   bool back = false, turned = false, slides = false;
-  int lanes = 0, columns = 0, steps = 0, ahead = 0, across = 0, threads = 0;
+  int lanes = 0, columns = 0, cuts = 1, steps = 0, ahead = 0, across = 0, threads = 0;
   std::int64_t items = 0, piece_blocks = 0, shares = 0;  // items of one piece of channels; blocks that share those
   std::int64_t rows() const { return threads / across; }
 };
@@ -68,12 +69,21 @@ int most_lanes(const Computed& conv) {
   return 1;
 }
 
-// Columns of the source that a thread reads for so many of the result, and those between them.
-int places(const ConvProblem& conv, int columns) {
-  const int reach = (conv.s - 1) * conv.dilation[1], stride = conv.stride[1], pad = conv.pad[1];
+// Columns of the source that a thread reads for so many of the result and a piece of the window, and those between
+// them.
+int places(const ConvProblem& conv, int columns, int cuts = 1) {
+  const int reach = (static_cast<int>(ceil_div(conv.s, cuts)) - 1) * conv.dilation[1], stride = conv.stride[1],
+            pad = conv.pad[1];
   if (conv.role != ConvRole::input_grad) return (columns - 1) * stride + reach + 1;
   const auto down = [&](int a) { return a >= 0 ? a / stride : -((stride - 1 - a) / stride); };
   return down(columns - 1 + pad) - down(pad - reach) + 1;
+}
+
+// Pieces of a wide window, that a thread can read.
+int fewest_cuts(const ConvProblem& conv, int columns) {
+  auto cuts = static_cast<int>(ceil_div(conv.s, kTapsAtOnce));
+  while (cuts < conv.s && places(conv, columns, cuts) > kMostPlaces) ++cuts;
+  return cuts;
 }
 
 // Steps that a row of the result spans; rows of stride 1 fall into classes of dilation 1.
@@ -85,8 +95,8 @@ int live_steps(const ConvProblem& conv) {
 bool is_held(const Computed& conv, int lanes) { return conv.r * conv.s * conv.filter_lanes(lanes) <= 80; }
 
 // Registers of a row in use, and of the next one where that cannot wait in shared memory.
-int registers_of_row(const Computed& conv, int lanes, int columns) {
-  const int used = std::min(places(conv, columns), columns * conv.s) * conv.source_lanes(lanes);
+int registers_of_row(const Computed& conv, int lanes, int columns, int cuts = 1) {
+  const int used = std::min(places(conv, columns, cuts), columns * conv.s) * conv.source_lanes(lanes);
   return conv.sends(lanes) ? used : 2 * used + 24;
 }
 
@@ -104,9 +114,9 @@ bool can_slide(const Computed& conv, int lanes, int columns) {
 
 // Shared memory of a row on its way.
 std::int64_t row_bytes(const Computed& conv, const Shares& shares) {
-  return conv.sends(shares.lanes)
-             ? places(conv, shares.columns) * conv.source_lanes(shares.lanes) * size_of(conv.dtype) * kThreads
-             : 0;
+  return conv.sends(shares.lanes) ? places(conv, shares.columns, shares.cuts) * conv.source_lanes(shares.lanes) *
+                                        size_of(conv.dtype) * kThreads
+                                  : 0;
 }
 // Shared memory of the filters that registers do not hold, for a piece of channels.
 std::int64_t filter_bytes(const Computed& conv, const Shares& shares) {
@@ -119,15 +129,16 @@ bool fits(const Shares& shares, const Computed& conv, const Chip& chip) {
   const std::int64_t most = std::min<std::int64_t>(kMostSharedBytes, chip.block_shared_bytes - kFilterBytes - 4096);
   const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
   const int filters = conv.role == ConvRole::filter_grad ? conv.s * shares.lanes : conv.filter_lanes(shares.lanes);
-  const int registers =
-      registers_of_row(conv, shares.lanes, shares.columns) + filters + rows * shares.columns * shares.lanes;
-  return places(conv, shares.columns) <= kMostPlaces && 2 * row_bytes(conv, shares) <= most &&
-         registers <= kRegistersByRows;
+  const int registers = registers_of_row(conv, shares.lanes, shares.columns, shares.cuts) + filters +
+                        rows * shares.columns * shares.lanes;
+  return places(conv, shares.columns, shares.cuts) <= kMostPlaces && 2 * row_bytes(conv, shares) <= most &&
+         registers <= kRegistersByRows && filter_bytes(conv, shares) <= kFilterBytes;
 }
 
 // A thread's columns and channels: as many as registers hold, with rows read once if that can be.
 void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
-  const bool strided = conv.stride[1] > 1;
+  const bool strided = conv.stride[1] > 1,
+             is_wide = conv.role == ConvRole::output && (conv.s > kTapsAtOnce || places(conv, 1) > kMostPlaces);
   const int unit = shares.back ? conv.stride[1] : 1, most = most_lanes(conv);
   const int wide = conv.role == ConvRole::filter_grad || strided ? 2 : 4;
   const auto take = [&](int lanes, int columns) {
@@ -136,7 +147,7 @@ void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
   // Filters that registers do not hold are read for each tap, once
   // for all columns: of few that takes longer than the products.
   Shares best;
-  for (int lanes = most; lanes >= std::max(most / 2, 1); lanes /= 2)
+  for (int lanes = most; !is_wide && lanes >= std::max(most / 2, 1); lanes /= 2)
     for (int columns = wide; columns > best.columns; columns /= 2) {
       take(lanes, columns);
       if (!can_slide(conv, lanes, shares.columns)) continue;
@@ -150,8 +161,9 @@ void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
     return;
   }
   for (int lanes = most; lanes >= 1; lanes /= 2)
-    for (int columns = strided ? 2 : 4; columns >= 1; columns /= 2) {
+    for (int columns = strided ? 2 : is_wide ? 8 : 4; columns >= 1; columns /= 2) {
       take(lanes, columns);
+      if (is_wide) shares.cuts = fewest_cuts(conv, columns);
       if (fits(shares, conv, chip)) return;
     }
 }
@@ -226,6 +238,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                          {"CONV_LANES", shares.lanes},
                          {"CONV_COLUMNS", shares.columns},
                          {"CONV_SLIDES", shares.slides},
+                         {"CONV_CUTS", shares.cuts},
                          {"CONV_STEPS", shares.steps},
                          {"CONV_AHEAD", shares.ahead},
                          {"CONV_ACROSS", shares.across},
@@ -237,7 +250,8 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                 fmt::format("#include \"{}.cuh\"\n", filter_grad ? "depthwise_wgrad" : "depthwise");
   code.arguments = std::move(body.arguments);
   std::int64_t shared_bytes = (shares.ahead + 1) * row_bytes(conv, shares) + shares.across * filter_bytes(conv, shares);
-  code.variant = fmt::format("depthwise {}x{}{}", shares.lanes, shares.columns, shares.slides ? "" : " by rows");
+  const char* rows = shares.slides ? "" : shares.cuts == 1 ? " by rows" : " by rows in pieces";
+  code.variant = fmt::format("depthwise {}x{}{}", shares.lanes, shares.columns, rows);
   const auto launch = [&](const char* entry, std::int64_t blocks) {
     code.launches.push_back(
         {.entry = entry, .blocks = blocks, .threads = shares.threads, .shared_bytes = shared_bytes});
@@ -284,7 +298,7 @@ class Depthwise final : public Family {
     Shares shares{.back = computed.role == ConvRole::input_grad};
     choose_tile(shares, computed, chip);
     if (!shares.slides && !fits(shares, computed, chip))
-      return Refusal{fmt::format("a thread reads {} columns", places(computed, shares.columns))};
+      return Refusal{fmt::format("a thread reads {} columns", places(computed, shares.columns, shares.cuts))};
     return Choice{
         .kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::channels_last}};
   }

@@ -6,7 +6,8 @@
 //          rows of a strip. A row is read once and added to the sums of all result rows that use it, which stay in
 //          registers, while cp.async loads the next rows into shared memory. If a window is too high for that
 //          (CONV_SLIDES = 0), multiplications take longer than memory anyway, and each row of the result reads all its
-//          source rows again.
+//          source rows again. Wide windows are read in pieces (CONV_CUTS), whose columns registers hold: a signal's
+//          window of 75 taps in four, with eight columns of four channels a thread.
 // Roles    output and input gradient. An input gradient of stride 1 is the forward convolution of dy with the flipped
 //          filter (CONV_TURNED). depthwise_wgrad.cuh has the filter gradient.
 // Limits   channels of the result a multiple of CONV_LANES; input gradients: CONV_COLUMNS a multiple of the stride.
@@ -81,9 +82,11 @@ using Sums = float[kLive][kRowsOut][kColumns][kLanes];
 __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source& source, bool there,
                                         const Filter& filter, const Input& input, int k, int u) {
   float x[kWidth][kSourceLanes];
+  const Source::Mask inside = kMaps ? source.inside_of(Source::cut_of(u)) : 0;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i)
-    if (is_read(i)) map_piece(row.piece[i], input, there && (source.inside >> i & 1), x[i]);
+    if (is_read(i)) map_piece(row.piece[i], input, there && (inside >> i & 1), x[i]);
+  const int first_tap = Source::cut_of(u) * kTapsAtOnce;
 #pragma unroll
   for (int open = 0; open < kLive; ++open)
 #pragma unroll
@@ -91,9 +94,10 @@ __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source
       const int r = filter_row(u, m, open), slot = (k + (kBack ? open : kLive - open)) % kLive;
       if (r < 0) continue;
 #pragma unroll
-      for (int s = 0; s < CONV_S; ++s) {
+      for (int s = 0; s < kTapsAtOnce; ++s) {
+        if (CONV_S % kCuts != 0 && first_tap + s >= CONV_S) break;
         float w[kFilterLanes];
-        filter.get(r * CONV_S + s, w);
+        filter.get(r * CONV_S + first_tap + s, w);
 #pragma unroll
         for (int t = 0; t < kColumns; ++t) {
           if (place(t, s) < 0) continue;

@@ -13,6 +13,8 @@
 //                                   reads dy of all filters of these channels, otherwise one channel of x may serve
 //                                   several filters
 //   CONV_SLIDES                     0 or 1; 1: each source row is read once
+//   CONV_CUTS                       pieces in which the window's rows are read and multiplied, one after the other; 1
+//                                   but for roles 0 without CONV_SLIDES
 //   CONV_STEPS                      rows of y in a strip (input gradient: rows of dy)
 //   CONV_AHEAD                      source rows in flight while one is used
 //   CONV_ACROSS                     pieces of channels side by side in a block; divides CONV_THREADS
@@ -22,7 +24,8 @@
 
 constexpr int kLanes = CONV_LANES, kColumns = CONV_COLUMNS, kAcross = CONV_ACROSS, kTaps = CONV_R * CONV_S;
 constexpr bool kBack = CONV_ROLE == 1, kFilter = CONV_ROLE == 2, kSlides = CONV_SLIDES;
-constexpr int kMany = CONV_FILTERS / CONV_C;  // filters per channel
+constexpr int kCuts = CONV_CUTS, kTapsAtOnce = (CONV_S + kCuts - 1) / kCuts;  // the last piece may have fewer
+constexpr int kMany = CONV_FILTERS / CONV_C;                                  // filters per channel
 constexpr bool kToInput = kBack || CONV_TURNED, kGathers = kToInput && kMany > 1;
 constexpr int kResultC = kToInput ? CONV_C : CONV_FILTERS, kSourceC = kToInput ? CONV_FILTERS : CONV_C;
 constexpr int kTerms = kGathers ? kMany : 1, kFilterLanes = kLanes * kTerms;  // filters per lane, per thread
@@ -47,7 +50,8 @@ constexpr int kRowsIn =                                           // rows that a
     kSlides   ? (kBack ? 1 : kStrideH)
     : kBack   ? kReach
     : kFilter ? 1
-              : CONV_R;
+              : CONV_R * kCuts;
+static_assert(kCuts == 1 || (!kSlides && !kBack && !kFilter));
 constexpr int kBands = kFilter && !kSlides ? CONV_R : 1;  // filter rows that separate blocks compute
 constexpr int kOwnTaps = kTaps / kBands;
 
@@ -66,9 +70,10 @@ constexpr int kItems = CONV_IMAGES * kClasses * kStrips * kGroups;  // per piece
 // The source columns that a group of result columns reads: kWidth places from column kNear on, relative to the group.
 constexpr int kNear = kBack ? down(CONV_PAD_W - (CONV_S - 1) * CONV_DILATION_W, CONV_STRIDE_W) : -CONV_PAD_W;
 constexpr int kWidth = (kBack ? down(kColumns - 1 + CONV_PAD_W, CONV_STRIDE_W)
-                              : (kColumns - 1) * CONV_STRIDE_W + (CONV_S - 1) * CONV_DILATION_W - CONV_PAD_W) -
+                              : (kColumns - 1) * CONV_STRIDE_W + (kTapsAtOnce - 1) * CONV_DILATION_W - CONV_PAD_W) -
                        kNear + 1;
-// The place that column t of the result reads for tap s, or -1.
+constexpr int kCutColumns = kTapsAtOnce * CONV_DILATION_W;  // from one piece of the window to the next
+// The place that column t of the result reads for tap s of a piece of the window, or -1.
 __host__ __device__ constexpr int place(int t, int s) {
   if (!kBack) return t * CONV_STRIDE_W + s * CONV_DILATION_W;
   const int reached = t + CONV_PAD_W - s * CONV_DILATION_W, q = down(reached, CONV_STRIDE_W);
@@ -76,14 +81,14 @@ __host__ __device__ constexpr int place(int t, int s) {
 }
 __host__ __device__ constexpr bool is_read(int at) {
   for (int t = 0; t < kColumns; ++t)
-    for (int s = 0; s < CONV_S; ++s)
+    for (int s = 0; s < kTapsAtOnce; ++s)
       if (place(t, s) == at) return true;
   return false;
 }
 // The filter row by which row `u` of a step contributes to row m of the results `open` steps earlier (input gradients:
 // later), or -1.
 __host__ __device__ constexpr int filter_row(int u, int m, int open) {
-  if (!kSlides && !kBack) return u;
+  if (!kSlides && !kBack) return u / kCuts;
   const int reached = kBack ? m + kStrideH * (kSlides ? open : u) : u + kStrideH * open;
   return reached % kDilationH == 0 && reached / kDilationH < CONV_R ? reached / kDilationH : -1;
 }
@@ -180,43 +185,55 @@ struct MaskOf<true> {
 struct Source {
   using Mask = typename MaskOf<(kWidth > 32)>::Type;
   const Storage* image;
-  Mask inside = 0;  // one bit per place
-  int first;        // the source row of step 0
+  Mask inside = 0;   // one bit per place, of the window's first piece
+  int first, begin;  // the source row of step 0; the first place's column
 
   __device__ Source(const Storage* from, const Item& item, int channel, int band = 0)
       : first(kBack ? 0 : item.row_class + band * kDilationH - CONV_PAD_H) {
     static_assert(kWidth <= 64, "fewer columns, please");
-    const int base = (kBack ? item.column / CONV_STRIDE_W : item.column * CONV_STRIDE_W) + kNear;
+    begin = (kBack ? item.column / CONV_STRIDE_W : item.column * CONV_STRIDE_W) + kNear;
     image =
-        from + (static_cast<long long>(item.image) * kSourceH * kSourceW + base) * kSourceC + source_channel(channel);
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) inside |= static_cast<Mask>(base + i >= 0 && base + i < kSourceW) << i;
+        from + (static_cast<long long>(item.image) * kSourceH * kSourceW + begin) * kSourceC + source_channel(channel);
+    inside = inside_from(begin);
   }
+  __device__ static Mask inside_from(int column) {
+    Mask mask = 0;
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) mask |= static_cast<Mask>(column + i >= 0 && column + i < kSourceW) << i;
+    return mask;
+  }
+  // Row `u` of a step is read for this piece of the window.
+  __device__ static int cut_of(int u) { return kCuts == 1 ? 0 : u % kCuts; }
+  __device__ Mask inside_of(int cut) const { return kCuts == 1 ? inside : inside_from(begin + cut * kCutColumns); }
   __device__ int row_of(int step, int u) const {
     if (kBack) return kSlides ? step : step - u;
-    return first + (kSlides ? (kStrideH * step + u) * kClasses : kStrideH * step + u * kDilationH);
+    return first + (kSlides ? (kStrideH * step + u) * kClasses : kStrideH * step + u / kCuts * kDilationH);
   }
   __device__ bool has(int row) const { return row >= 0 && row < kSourceH; }
   // Copies a row's pieces to shared memory asynchronously, CONV_THREADS apart; zeros outside the image.
-  __device__ void send(int row, bool wanted, Piece* to) const {
+  __device__ void send(int row, int cut, bool wanted, Piece* to) const {
     const bool there = wanted && has(row);
-    const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC;
+    const Mask here = inside_of(cut);
+    const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC + cut * kCutColumns * kSourceC;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
-      if (is_read(i)) send_piece(to + i * CONV_THREADS, from + i * kSourceC, there && (inside >> i & 1));
+      if (is_read(i))
+        send_piece(to + i * CONV_THREADS, from + i * kSourceC, there && ((kCuts == 1 ? inside : here) >> i & 1));
   }
   // Loads a row's pieces into registers.
-  __device__ void load(int row, bool wanted, Row& to) const {
+  __device__ void load(int row, int cut, bool wanted, Row& to) const {
     const bool there = wanted && has(row);
-    const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC;
+    const Mask here = inside_of(cut);
+    const Storage* from = image + static_cast<long long>(row) * kSourceW * kSourceC + cut * kCutColumns * kSourceC;
 #pragma unroll
     for (int i = 0; i < kWidth; ++i)
-      if (is_read(i)) to.piece[i] = load_piece<kSourceLanes>(from + i * kSourceC, there && (inside >> i & 1));
+      if (is_read(i))
+        to.piece[i] = load_piece<kSourceLanes>(from + i * kSourceC, there && ((kCuts == 1 ? inside : here) >> i & 1));
   }
 };
 
-// Row `u` of a step: a row of the source. It advances by comparing, not by dividing: NVRTC 13.0 narrows the remainder
-// of a division to a byte, which turns an address's offset of -2 rows into 254.
+// Row `u` of a step: a row of the source, for a piece of the window. It advances by comparing, not by dividing:
+// NVRTC 13.0 narrows the remainder of a division to a byte, which turns an address's offset of -2 rows into 254.
 struct RowIndex {
   int step, u;
   __device__ RowIndex after(int rows) const {
@@ -252,7 +269,7 @@ struct RowsInSharedMemory {
 
  private:
   __device__ void send(const Source& source, RowIndex row, int end, int to) const {
-    source.send(source.row_of(row.step, row.u), row.step < end, &ring[to][0][threadIdx.x]);
+    source.send(source.row_of(row.step, row.u), Source::cut_of(row.u), row.step < end, &ring[to][0][threadIdx.x]);
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 };
@@ -271,7 +288,7 @@ struct RowsInRegisters {
 
  private:
   __device__ void load(const Source& source, RowIndex row, int end) {
-    source.load(source.row_of(row.step, row.u), row.step < end, next);
+    source.load(source.row_of(row.step, row.u), Source::cut_of(row.u), row.step < end, next);
   }
 };
 
