@@ -135,20 +135,22 @@ class Simplifier {
         return rewrite(both, x->inputs(), shape, dtype);
       }
     }
+    const MakeNode make = [this](const Op& made, std::vector<Tensor> from, const Shape& size, Dtype type) {
+      return rewrite(made, std::move(from), size, type);
+    };
     if (const auto* map = std::get_if<Map>(&op)) {
       if (Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
-      const MakeNode make = [this](const Op& made, std::vector<Tensor> from, const Shape& size, Dtype type) {
-        return rewrite(made, std::move(from), size, type);
-      };
       if (is_primitive(*map->op, Primitive::mul))
         if (const auto dx = gated_before_pooling(*map, inputs, dtype, make)) return *dx;
       if (is_primitive(*map->op, Primitive::add))
         if (const auto whole = side_by_side(op, inputs, shape, dtype, make)) return *whole;
     }
-    if (const auto* reduce = std::get_if<Reduce>(&op))
+    if (const auto* reduce = std::get_if<Reduce>(&op)) {
+      if (const auto smaller = reduced_before_pooling(*reduce, *x, shape, dtype, make)) return *smaller;
       if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
+    }
     return unique(op, std::move(inputs), shape, dtype);
   }
 
