@@ -156,15 +156,17 @@ class PartialOrder {
   std::vector<int> first_, last_;  // the places that a node may have in the longest chains
 };
 
-// The most bytes of the arena that are in use at a time.
-std::int64_t peak_bytes(const Plan& plan, const std::vector<Touched>& touched,
-                        const std::vector<std::vector<std::size_t>>& order) {
+// The most bytes of the arena that programs use at a time.
+std::int64_t peak_bytes(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& order) {
+  const Plan& plan = grouping.plan;
   std::map<int, std::pair<std::size_t, std::size_t>> lives;
   for (std::size_t place = 0; place < order.size(); ++place)
-    for (std::size_t g : order[place])
-      for (const auto* slots : {&touched[g].reads, &touched[g].writes})
-        for (int slot : *slots)
+    for (std::size_t g : order[place]) {
+      const Choice& choice = grouping.groups[g].by->choices.front();
+      for (const auto& slots : {slots_read(choice), slots_written(choice)})
+        for (int slot : slots)
           if (!plan.slots[at(slot)].external) lives.try_emplace(slot, place, place).first->second.second = place;
+    }
   std::vector<std::int64_t> change(order.size() + 1);
   for (const auto& [slot, life] : lives) {
     change[life.first] += plan.slots[at(slot)].size_bytes();
@@ -178,7 +180,7 @@ std::int64_t peak_bytes(const Plan& plan, const std::vector<Touched>& touched,
 // A kernel that may share a launch.
 struct Candidate {
   std::size_t group = 0;
-  std::int64_t bytes = 0;  // that it reads and writes, at most
+  std::int64_t held_bytes = 0;  // of the arena's slots that it reads or writes, which it may hold for longer
   OneLaunch launch = {};
 };
 using Candidates = std::map<std::string, std::vector<Candidate>>;  // by pattern
@@ -195,6 +197,16 @@ std::int64_t traffic(const Plan& plan, const Kernel& kernel) {
   return bytes;
 }
 
+std::int64_t held(const Plan& plan, const Choice& choice) {
+  std::set<int> slots;
+  for (const std::vector<int>& some : {slots_read(choice), slots_written(choice)})
+    slots.insert(some.begin(), some.end());
+  std::int64_t bytes = 0;
+  for (int slot : slots)
+    if (!plan.slots[at(slot)].external) bytes += plan.slots[at(slot)].size_bytes();
+  return bytes;
+}
+
 Candidates find_candidates(const Grouping& grouping) {
   Candidates found;
   const Plan apart = with_slots_apart(grouping.plan);
@@ -202,31 +214,29 @@ Candidates find_candidates(const Grouping& grouping) {
     const Grouping::Group& group = grouping.groups[g];
     if (group.members.size() != 1 || group.by->choices.size() != 1) continue;
     const Choice& choice = group.by->choices.front();
-    const std::int64_t bytes = traffic(grouping.plan, choice.kernel);
-    if (choice.kernel.head || !choice.merges.empty() || bytes > kMostBytes) continue;
+    if (choice.kernel.head || !choice.merges.empty() || traffic(grouping.plan, choice.kernel) > kMostBytes) continue;
     std::optional<OneLaunch> launch = choice.family->one_launch(apart, choice.kernel);
     if (!launch || launch->blocks == 0) continue;
     const std::string pattern = pattern_of(*launch);
-    found[pattern].push_back({g, bytes, *std::move(launch)});
+    found[pattern].push_back({g, held(grouping.plan, choice), *std::move(launch)});
   }
   return found;
 }
 
-// Merges candidates of up to this many bytes, each with the first of its pattern that it can be one with.
-PartialOrder share(PartialOrder order, const Candidates& candidates, std::int64_t most_bytes) {
-  for (const auto& [pattern, all] : candidates) {
-    std::vector<OneLaunch> launches;
-    for (const Candidate& candidate : all) launches.push_back(candidate.launch);
-    const std::size_t most = launches.size() > 1 ? most_in_one_launch(launches) : 1;
-    std::vector<Nodes> shared;
-    for (const Candidate& candidate : all) {
-      if (candidate.bytes > most_bytes) continue;
-      const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
-        if (nodes.size() >= most || !order.merge(*nodes.begin(), candidate.group)) return false;
-        return nodes.insert(candidate.group).second;
-      });
-      if (!joins) shared.push_back({candidate.group});
-    }
+// Merges candidates of one pattern that hold up to this many bytes of the arena, each with the first that it can be one
+// with.
+PartialOrder share(PartialOrder order, const std::vector<Candidate>& candidates, std::int64_t most_bytes) {
+  std::vector<OneLaunch> launches;
+  for (const Candidate& candidate : candidates) launches.push_back(candidate.launch);
+  const std::size_t most = most_in_one_launch(launches);
+  std::vector<Nodes> shared;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.held_bytes > most_bytes) continue;
+    const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
+      if (nodes.size() >= most || !order.merge(*nodes.begin(), candidate.group)) return false;
+      return nodes.insert(candidate.group).second;
+    });
+    if (!joins) shared.push_back({candidate.group});
   }
   return order;
 }
@@ -239,12 +249,16 @@ void share_launches(Grouping& grouping) {
   for (const Grouping::Group& group : grouping.groups) touched.emplace_back(group);
   const PartialOrder alone(grouping, touched);
   const auto peak = [&](const PartialOrder& order) {
-    return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));
+    return static_cast<double>(peak_bytes(grouping, order.in_order()));
   };
   const double allowed = std::max(kMoreMemory * peak(alone), peak(alone) + kMoreBytes);
-  std::int64_t most_bytes = kMostBytes;
-  PartialOrder order = share(alone, candidates, most_bytes);
-  while (peak(order) > allowed) order = share(alone, candidates, most_bytes /= 4);
+  PartialOrder order = alone;
+  for (const auto& [pattern, all] : candidates)
+    for (std::int64_t most_bytes = all.size() > 1 ? kMostBytes : 0; most_bytes > 0; most_bytes /= 4)
+      if (PartialOrder with = share(order, all, most_bytes); peak(with) <= allowed) {
+        order = std::move(with);
+        break;
+      }
 
   std::vector<Grouping::Group> groups;
   for (const std::vector<std::size_t>& merged : order.in_order()) {
