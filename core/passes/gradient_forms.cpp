@@ -183,6 +183,9 @@ std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor&
     if (dy.shape()[axis] != 1) smaller.axes.push_back(axis);
   const Tensor passed = smaller.axes.empty() ? *of_passed : make(smaller, {*of_passed}, shape, dtype);
   const std::int64_t all = x.shape().size(), zeros = all - dy.shape().size();
+  const auto* number = std::get_if<Constant>(&of_zero->node().op);
+  if (reduce.kind == sum && number && number->value == 0) return passed;
+  if (reduce.kind == sum && number && number->value == 1) return passed + zeros;
   if (reduce.kind == sum) return passed + *of_zero * zeros;
   if (reduce.kind == max) return zeros > 0 ? maximum(passed, *of_zero) : passed;
   if (reduce.kind == min) return zeros > 0 ? minimum(passed, *of_zero) : passed;
