@@ -22,55 +22,66 @@ Dtype operand_dtype(PrecisionPolicy precision) {
   return precision == bf16 || precision == bf16_pure ? Dtype::bf16 : Dtype::f32;
 }
 
-// One op for each reduction: what two reductions share would be stored where a product's kernel makes it.
+// One op for each reduction: what two reductions share would be stored where a product's kernel makes it. Rare numbers
+// are counted only where a magnitude is not below `usual`.
 const ElementwiseTraits kFlag = {.result = ResultType::boolean, .domain = {}, .is_listed = false};
 const ElementwiseTraits kNumber = {.domain = {}, .is_listed = false};
-const Elementwise reaches{"reaches", [](auto x, auto least) { return abs(x) >= least; }, NoGradient{}, kFlag};
 const Elementwise vanishes{"vanishes", [](auto x, auto most) { return abs(x) <= most; }, NoGradient{}, kFlag};
-const Elementwise has_no_value{"has_no_value", [](auto x) { return is_nan(x); }, NoGradient{}, kFlag};
+const Elementwise reaches{
+    "reaches", [](auto x, auto usual, auto least) { return where(abs(x) < usual, 0, where(abs(x) >= least, 1, 0)); },
+    NoGradient{}, kNumber};
+const Elementwise has_no_value{"has_no_value",
+                               [](auto x, auto usual) { return where(abs(x) < usual, 0, where(is_nan(x), 1, 0)); },
+                               NoGradient{}, kNumber};
 const auto finite_magnitude = [](auto x, auto beyond) { return where(abs(x) < beyond, abs(x), 0); };
 const Elementwise height{"height", finite_magnitude, NoGradient{}, kNumber};
 const Elementwise share_of_mean{"share_of_mean", finite_magnitude, NoGradient{}, kNumber};
 
-/// How many flags are set, i64 with all axes kept. Kernels count in 32 bits where these suffice.
+const Elementwise is_at_least{"is_at_least", [](auto x, auto least) { return where(is_finite(x), abs(x), 0) >= least; },
+                              NoGradient{}, kFlag};
+
+/// How many numbers are 1 in place of 0, or flags set, i64 with all axes kept. Kernels count in 32 bits where these
+/// suffice.
 Tensor count_of(const Tensor& flags) {
   const bool is_short = flags.shape().size() < std::int64_t{1} << 31;
   return cast(sum(cast(flags, is_short ? Dtype::i32 : Dtype::i64), all_axes(flags.shape()), true), Dtype::i64);
 }
 
 Tensor total(const Tensor& x) { return sum(x, all_axes(x.shape()), true); }
-Tensor share_of(const Tensor& flags) { return mean(cast(flags, Dtype::f32), all_axes(flags.shape()), true); }
+Tensor share_of(const Tensor& flags) {
+  return total(cast(flags, Dtype::f32)) * (1 / static_cast<double>(std::max<std::int64_t>(flags.shape().size(), 1)));
+}
 
 /// a / b, and 0 where b is 0.
 Tensor ratio(const Tensor& a, const Tensor& b) { return where(b > 0, a / where(b > 0, b, 1.0), 0.0); }
 
-/// At most kSampled of the elements, evenly spread over the longest axes.
-Tensor sample_of(const Tensor& x) {
+/// At most kSampled of the elements, evenly spread over the longest axes, as a view; all of them along axis `whole`.
+Tensor sample_of(const Tensor& x, int whole = -1) {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(x.rank()), 1), sizes = x.shape().sizes();
-  const auto count = [&] {
-    std::int64_t elements = 1;
-    for (const std::int64_t size : sizes) elements *= size;
-    return elements;
-  };
-  while (count() > Statistics::kSampled) {
-    const auto axis = static_cast<std::size_t>(std::ranges::max_element(sizes) - sizes.begin());
+  const auto length = [&](std::int64_t& size) { return &size - sizes.data() == whole ? 1 : size; };
+  while (Shape(sizes).size() > Statistics::kSampled) {
+    const auto longest = std::ranges::max_element(sizes, {}, length);
+    if (length(*longest) == 1) break;
+    const auto axis = static_cast<std::size_t>(longest - sizes.begin());
     steps[axis] *= 2;
     sizes[axis] = (x.shape()[static_cast<int>(axis)] + steps[axis] - 1) / steps[axis];
   }
   std::vector<Index> indices;
   for (const std::int64_t step : steps) indices.push_back(Index::range({}, {}, step));
-  return reshape(slice(x, indices), {-1});
+  return x.rank() == 0 ? x : slice(x, indices);
 }
 
-/// i32 [1, kExponents]: how many of the finite magnitudes of a sample are at least each power of two.
+/// i32 [kExponents]: how many of the finite magnitudes of a sample are at least each power of two.
 Tensor counts_from_below(const Tensor& x) {
   using Row = TensorStatistics;
   std::vector<float> powers;
   for (int i = 0; i < Row::kExponents; ++i) powers.push_back(std::ldexp(1.0F, Row::kLowestExponent + i));
   powers[0] = std::numeric_limits<float>::denorm_min();
-  const Tensor size = abs(reshape(sample_of(x), {-1, 1}));
-  const Tensor reach = where(is_finite(size), size, 0.0) >= Array::from(powers, {1, Row::kExponents});
-  return sum(cast(reach, Dtype::i32), {0});
+  const Tensor sample = sample_of(x);
+  std::vector<std::int64_t> one_each = sample.shape().sizes();  // a last axis for the powers; all else stays a view
+  one_each.push_back(1);
+  const Tensor reach = is_at_least(reshape(sample, one_each), Array::from(powers, {Row::kExponents}));
+  return sum(cast(reach, Dtype::i32), all_axes(sample.shape()));
 }
 
 /// What becomes of magnitudes when they are stored: rounding keeps their order, so that limits before it say what they
@@ -86,6 +97,15 @@ Limits limits_of(Dtype dtype) {
   if (dtype != Dtype::bf16) return {};
   const auto number = [](std::uint32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); };
   return {std::ldexp(1.0, -134), number(0x7f7e8001), number(0x7f7f8000)};
+}
+
+/// A parameter as products read it: in halves, which its update has stored.
+Tensor as_read(const Tensor& x, Dtype stored) {
+  const Node* from = x.id();
+  while (std::holds_alternative<Permute>(from->op) || std::holds_alternative<Reshape>(from->op))
+    from = from->inputs[0].id();
+  const auto* input = std::get_if<Input>(&from->op);
+  return input && input->variable && x.dtype() == Dtype::f32 ? cast(x, stored) : x;
 }
 
 /// The rows of all observations in one Tensor [observations, columns]; `parts` has `columns` for each.
@@ -162,7 +182,8 @@ OperandRule Statistics::operands(Measured what) {
     if (!is_floating(x.dtype()) || !matches_wildcard(layer, options_.layers)) return x;
     const std::string role_name(to_string(role));
     const int number = operands_[{layer, role_name}]++;
-    measure(x, stored_, layer, role_name, role, declared_ ? declared_->saturated(x, role, layer, number) : Tensor{});
+    measure(as_read(x, stored_), stored_, layer, role_name, role,
+            declared_ ? declared_->saturated(x, role, layer, number) : Tensor{});
     return x;
   };
 }
@@ -187,11 +208,14 @@ void Statistics::measure(const Tensor& x, Dtype stored, const std::string& layer
   const Limits limits = limits_of(stored);
   const Axes all = all_axes(x.shape());
   now.elements = x.shape().size();
-  const Tensor at_largest = saturated.has_value() ? saturated : reaches(x, limits.saturated);
-  now.counts = {count_of(vanishes(x, limits.zero)), count_of(at_largest), count_of(reaches(x, limits.infinite)),
-                count_of(has_no_value(x))};
+  const double usual = limits.saturated;
+  const Tensor at_largest = saturated.has_value() ? saturated : reaches(x, usual, limits.saturated);
+  now.counts = {count_of(vanishes(x, limits.zero)), count_of(at_largest), count_of(reaches(x, usual, limits.infinite)),
+                count_of(has_no_value(x, usual))};
   now.largest = cast(cast(max(height(x, limits.infinite), all, true), stored), Dtype::f32);
-  now.means = {mean(share_of_mean(cast(x, Dtype::f32), limits.infinite), all, true)};
+  const Tensor sizes = total(share_of_mean(cast(x, Dtype::f32), limits.infinite));
+  const auto elements = static_cast<double>(std::max<std::int64_t>(now.elements, 1));
+  now.means = {minimum(sizes * (1 / elements), now.largest)};  // a sum beyond f32 says nothing else
   if (!formats_.empty()) measure_formats(x, axes, now);
   if (what_ == Measured::histograms) now.exponents = counts_from_below(x);
   observed_.push_back(std::move(now));
@@ -199,18 +223,22 @@ void Statistics::measure(const Tensor& x, Dtype stored, const std::string& layer
 
 void Statistics::measure_formats(const Tensor& x, OperandRole axes, Observation& now) const {
   const Scaling scaling = scaling_of(scaling_, x, axes);
-  const Tensor value = cast(x, Dtype::f32);
+  const bool by_block = scaling.group == ScaleGroup::block, by_tensor = scaling.group == ScaleGroup::tensor;
+  const Tensor value = cast(sample_of(x, by_block ? x.shape().normal_axis(scaling.axis) : -1), Dtype::f32);
+  // A tensor's scale is that of all its elements; one that an infinity or NaN makes NaN.
+  const Tensor largest = where(now.counts[kInfinite] + now.counts[kNan] > 0, NAN, now.largest);
   now.means.push_back(total(square(value)));
   now.means.push_back(share_of(vanishes(value, 0.0)));
   for (const Format& format : formats_) {
-    const Tensor rounded = scaled_quantized(value, format, scaling);
+    const Tensor scale = scaling.group == ScaleGroup::none ? Tensor(1.0F)
+                         : by_tensor                       ? scale_for(largest, format)
+                         : by_block                        ? Tensor{}
+                                                           : scale_of(value, format, scaling);
+    const Tensor rounded = by_tensor ? quantized_by(value, scale, format) : scaled_quantized(value, format, scaling);
     now.errors.push_back(total(square(value - rounded)));
     if (!fits()) now.beyond.push_back(share_of(saturates(value, format, scaling)));
     // Another reduction of the rounded values could take another kernel, for which they would be stored.
-    const bool has_limit = format.subnormals && scaling.group != ScaleGroup::block;
-    const Tensor scale = scaling.group == ScaleGroup::none ? Tensor(1.0F)
-                         : has_limit                       ? scale_of(value, format, scaling)
-                                                           : Tensor{};
+    const bool has_limit = format.subnormals && !by_block;
     now.vanished.push_back(share_of(has_limit ? vanishes(value, scale * (format.quantum() / 2)) : rounded == 0));
   }
 }

@@ -61,7 +61,8 @@ const TensorStatistics* first_overflow(const std::vector<TensorStatistics>& rows
 class Statistics {
  public:
   static constexpr std::size_t kMostFormats = 8;
-  static constexpr std::int64_t kSampled = 32768;  ///< the most elements of a tensor that a histogram counts
+  /// The most elements of a tensor that histograms and shadow formats see (and one line along the axis of blocks).
+  static constexpr std::int64_t kSampled = 32768;
 
   /// Values are measured as the precision stores them, saturation by the formats that the net declares, if it does
   /// (Model::formats). Throws for an unknown format, and for more than kMostFormats.

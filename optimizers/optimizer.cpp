@@ -1,7 +1,9 @@
 // Groups, clipping, and the order of things in an update.
 #include "nixie/optimizers/optimizer.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "nixie/core/base/random.h"
 #include "nixie/core/base/wildcard.h"
@@ -11,6 +13,18 @@ namespace nixie {
 namespace {
 
 std::string group_name(std::size_t i) { return "parameter_groups." + std::to_string(i); }
+
+/// Numbers for each element. Filters are stored with their channels last and take theirs in that order, so that
+/// neighbours in memory share a block of the generator's four.
+Tensor drawn(const Shape& shape, std::uint64_t stream, const Variable& count) {
+  if (shape.rank() < 3 || shape.size() == shape[0] * shape[1]) return uniform(shape, stream, count);
+  std::vector<std::int64_t> sizes = shape.sizes();
+  std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
+  std::vector<int> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin() + 1, order.end() - 1, order.end());
+  return permute(uniform(Shape(sizes), stream, count), order);
+}
 
 /// The rounding of a group's updates, drawn anew at each; empty if a parameter is kept as its type holds it.
 std::function<Tensor(const Variable& w, const Tensor& value)> rounding_of(const ParameterGroup& group, Dtype dtype,
@@ -23,7 +37,7 @@ std::function<Tensor(const Variable& w, const Tensor& value)> rounding_of(const 
   const Format format = format_named(group.format.empty() ? to_string(dtype) : std::string_view(group.format));
   return [=](const Variable& w, const Tensor& value) {
     const Tensor random = rounding == Rounding::stochastic
-                              ? uniform(w.shape(), random_stream(seed, w.name() + "/update"), count)
+                              ? drawn(w.shape(), random_stream(seed, w.name() + "/update"), count)
                               : Tensor{};
     return quantized(value, format, rounding, random);
   };

@@ -1,9 +1,14 @@
-// Joins padded arrays that are side by side, and moves gates from behind a max pooling's gradient to before it.
+// Joins padded arrays that are side by side, and moves gates and reductions from behind a max pooling's gradient to
+// before it.
 #include "nixie/core/passes/gradient_forms.h"
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "nixie/core/ops/ops.h"
 
 namespace nixie {
 namespace {
@@ -63,20 +68,58 @@ const Pool* max_pool_of(const Tensor& x, PoolRole role) {
   return pool && pool->kind == PoolKind::max && pool->role == role ? pool : nullptr;
 }
 
-// The gate for y = max_pool(x) in place of x; none if it is made of anything but x and numbers.
-std::optional<Tensor> gate_of_pooled(const Tensor& gate, const Tensor& x, const Tensor& y, const MakeNode& make) {
-  if (!std::holds_alternative<Map>(gate.node().op) || gate.dtype() != Dtype::boolean) return {};
-  std::vector<Tensor> inputs;
-  for (const Tensor& input : gate.inputs()) {
-    const auto* number = std::get_if<Constant>(&input.node().op);
-    if (input.id() == x.id())
-      inputs.push_back(y);
-    else if (number)
-      inputs.push_back(make(*number, {}, input.shape() == x.shape() ? y.shape() : input.shape(), input.dtype()));
-    else
-      return {};
+// Formulas of one array, position by position, for another array in its place.
+class Formula {
+ public:
+  Formula(const Tensor& of, const Tensor& instead, const MakeNode& make) : make_(make), shape_(instead.shape()) {
+    done_.emplace(of.id(), instead);
   }
-  return make(gate.node().op, std::move(inputs), y.shape(), Dtype::boolean);
+
+  /// None if y is made of anything but the array and numbers.
+  std::optional<Tensor> operator()(const Tensor& y) {
+    const auto known = done_.find(y.id());
+    return known != done_.end() ? known->second : done_.emplace(y.id(), made(y)).first->second;
+  }
+
+ private:
+  std::optional<Tensor> made(const Tensor& y) {
+    const Op& op = y.node().op;
+    if (std::holds_alternative<Constant>(op)) return make_(op, {}, shape_, y.dtype());
+    if (std::holds_alternative<Expand>(op) && y.inputs()[0].shape().size() == 1)
+      return make_(op, y.inputs(), shape_, y.dtype());
+    if (!std::holds_alternative<Map>(op)) return {};
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : y.inputs()) {
+      const std::optional<Tensor> mine = (*this)(input);
+      if (!mine) return {};
+      inputs.push_back(*mine);
+    }
+    return make_(op, std::move(inputs), shape_, y.dtype());
+  }
+
+  const MakeNode& make_;
+  const Shape shape_;
+  std::unordered_map<const Node*, std::optional<Tensor>> done_;
+};
+
+// The gradient of a max pooling that y is made of, position by position; windows that do not overlap.
+std::optional<Tensor> gradient_behind(const Tensor& y) {
+  std::vector<Tensor> left{y};
+  std::unordered_set<const Node*> seen;
+  while (!left.empty()) {
+    const Tensor x = left.back();
+    left.pop_back();
+    if (x.shape() != y.shape() || !seen.insert(x.id()).second) continue;
+    if (const Pool* pool = max_pool_of(x, PoolRole::input_grad)) {
+      const Tensor& dy = x.inputs()[0];
+      bool apart = pool->dilation.empty() && dy.dtype() == x.dtype();
+      for (std::size_t i = 0; i < pool->window.size(); ++i)
+        apart &= pool->pad[i] == 0 && (pool->stride[i] >= pool->window[i] || dy.shape()[static_cast<int>(i) + 1] == 1);
+      return apart ? std::optional(x) : std::nullopt;
+    }
+    if (std::holds_alternative<Map>(x.node().op)) left.insert(left.end(), x.inputs().begin(), x.inputs().end());
+  }
+  return {};
 }
 
 }  // namespace
@@ -113,13 +156,41 @@ std::optional<Tensor> gated_before_pooling(const Map& mul, const std::vector<Ten
     const Tensor& x = index.inputs()[0];
     Pool forward = *pool;
     forward.role = PoolRole::output;
-    const auto gate = gate_of_pooled(factors[1 - i], x, make(forward, {x}, dy.shape(), x.dtype()), make);
+    const Tensor& passes = factors[1 - i];
+    if (!std::holds_alternative<Map>(passes.node().op) || passes.dtype() != Dtype::boolean) continue;
+    const auto gate = Formula(x, make(forward, {x}, dy.shape(), x.dtype()), make)(passes);
     if (!gate) continue;
     std::vector<Tensor> gated{dy, *gate};
     if (i == 1) std::swap(gated[0], gated[1]);
     return make(*pool, {make(mul, std::move(gated), dy.shape(), dtype), index}, dx.shape(), dtype);
   }
   return {};
+}
+
+std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype,
+                                             const MakeNode& make) {
+  using enum ReduceKind;
+  const bool known = reduce.kind == sum || reduce.kind == mean || reduce.kind == max || reduce.kind == min;
+  if (shape.size() != 1 || x.dtype() != dtype || !known) return {};
+  const std::optional<Tensor> dx = gradient_behind(x);
+  if (!dx) return {};
+  const Tensor& dy = dx->inputs()[0];
+  const auto of_passed = Formula(*dx, dy, make)(x),
+             of_zero = Formula(*dx, make(Constant{0, false}, {}, shape, dx->dtype()), make)(x);
+  if (!of_passed || !of_zero) return {};
+  Reduce smaller{reduce.kind, {}};
+  for (int axis : reduce.axes)
+    if (dy.shape()[axis] != 1) smaller.axes.push_back(axis);
+  const Tensor passed = smaller.axes.empty() ? *of_passed : make(smaller, {*of_passed}, shape, dtype);
+  const std::int64_t all = x.shape().size(), zeros = all - dy.shape().size();
+  const auto* number = std::get_if<Constant>(&of_zero->node().op);
+  if (reduce.kind == sum && number && number->value == 0) return passed;
+  if (reduce.kind == sum && number && number->value == 1) return passed + zeros;
+  if (reduce.kind == sum) return passed + *of_zero * zeros;
+  if (reduce.kind == max) return zeros > 0 ? maximum(passed, *of_zero) : passed;
+  if (reduce.kind == min) return zeros > 0 ? minimum(passed, *of_zero) : passed;
+  const double share = static_cast<double>(zeros) / static_cast<double>(all);
+  return passed * (1 - share) + *of_zero * share;
 }
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Gradients in smaller forms, for simplify: of arrays that are taken apart, and through a ReLU before a max pooling.
+// Gradients in smaller forms, for simplify: of arrays that are taken apart, and through a max pooling.
 #pragma once
 
 #include <functional>
@@ -22,5 +22,11 @@ std::optional<Tensor> concat_of_padded(const std::vector<Tensor>& terms, const M
 /// decides whether a gradient passes, so does max_pool(x), which is smaller and spares keeping x for the backward pass.
 std::optional<Tensor> gated_before_pooling(const Map& mul, const std::vector<Tensor>& factors, Dtype dtype,
                                            const MakeNode& make);
+
+/// A reduction of all of x to one value, where x is made element by element of the gradient of a max pooling whose
+/// windows do not overlap, as that of the pooled gradient, which is smaller, and of zeros; none if it is another. So
+/// what measures such a gradient does not keep it.
+std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype,
+                                             const MakeNode& make);
 
 }  // namespace nixie

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/passes/view.h"
@@ -113,6 +114,7 @@ class Halver {
       for (Tensor& input : inputs)
         if (is_floating(type) && is_floating(input.dtype())) input = as(input, type);
     };
+    if (reads_shadow(x)) return as(inputs[0], half_);
     std::visit(overloaded{
                    [&]<OneOf<Matmul, Conv> T>(const T&) {
                      if (dtype != Dtype::f32) return convert_inputs(dtype);
@@ -140,6 +142,16 @@ class Halver {
                op);
     if (inputs.empty()) return x;
     return Tensor::make(std::move(op), std::move(inputs), x.shape(), dtype);
+  }
+
+  // Whether x is a Variable rounded to halves: its shadow holds the same numbers.
+  bool reads_shadow(const Tensor& x) const {
+    const auto* map = std::get_if<Map>(&x.node().op);
+    if (!map || map->op->traits.result != ResultType::cast || x.dtype() != half_) return false;
+    const Tensor* from = &x.inputs()[0];
+    while (is_view(from->node().op)) from = &from->inputs()[0];
+    const auto* input = std::get_if<Input>(&from->node().op);
+    return input && input->variable && from->dtype() == Dtype::f32;
   }
 
   // The value in another type, converted below its views, so that one conversion serves all of them.

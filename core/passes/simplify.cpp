@@ -136,13 +136,13 @@ class Simplifier {
         return rewrite(both, x->inputs(), shape, dtype);
       }
     }
+    const MakeNode make = [this](const Op& made, std::vector<Tensor> from, const Shape& size, Dtype type) {
+      return rewrite(made, std::move(from), size, type);
+    };
     if (const auto* map = std::get_if<Map>(&op)) {
       if (Tensor same = neutral(*map->op, inputs, shape, dtype); same.id()) return same;
       if (const auto number = folded(*map->op, inputs, dtype))
         return unique(Constant{*number, false}, {}, shape, dtype);
-      const MakeNode make = [this](const Op& made, std::vector<Tensor> from, const Shape& size, Dtype type) {
-        return rewrite(made, std::move(from), size, type);
-      };
       // One multiplication in place of a logarithm and an exponential.
       if (is_primitive(*map->op, Primitive::pow) && is_number(inputs[1], 2) && is_floating(dtype) &&
           inputs[0].shape() == shape && inputs[0].dtype() == dtype)
@@ -152,8 +152,10 @@ class Simplifier {
       if (is_primitive(*map->op, Primitive::add))
         if (const auto whole = side_by_side(op, inputs, shape, dtype, make)) return *whole;
     }
-    if (const auto* reduce = std::get_if<Reduce>(&op))
+    if (const auto* reduce = std::get_if<Reduce>(&op)) {
+      if (const auto smaller = reduced_before_pooling(*reduce, *x, shape, dtype, make)) return *smaller;
       if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
+    }
     return unique(op, std::move(inputs), shape, dtype);
   }
 
@@ -248,25 +250,49 @@ class Simplifier {
     return concat_of_padded(terms, make);
   }
 
-  // The number that arithmetic on numbers gives. Integer arithmetic has rules of its own and stays.
+  // The number that exact arithmetic on numbers gives: that of doubles, or comparisons and choices among numbers as
+  // their type holds them. Integer arithmetic has rules of its own and stays.
   static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype dtype) {
     std::vector<double> values;
     for (const Tensor& x : inputs)
-      if (!as<Constant>(x)) return {};
+      if (!as<Constant>(x) || (dtype == Dtype::boolean && !is_floating(x.dtype()))) return {};
     if (op.traits.result == ResultType::cast && dtype != Dtype::f64) {
       const double value = as<Constant>(inputs[0])->value;
       if (dtype == Dtype::boolean) return value != 0 ? 1 : 0;
       return visit_dtype(dtype, [&](auto type) { return convert<double>(convert<decltype(type)>(value)); });
     }
-    if (!is_floating(dtype)) return {};
+    if (!is_floating(dtype) && dtype != Dtype::boolean) return {};
+    const auto held = [](double value, Dtype type) {
+      return visit_dtype(type, [&](auto held) { return convert<double>(convert<decltype(held)>(value)); });
+    };
+    const bool compares = std::any_of(op.formula.body.begin(), op.formula.body.end(), [](const Instruction& step) {
+      return step.primitive == Primitive::less || step.primitive == Primitive::less_equal ||
+             step.primitive == Primitive::is_nan;
+    });
     for (const Instruction& step : op.formula.body) {
       auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
       switch (step.primitive) {
         case Primitive::parameter:
           values.push_back(as<Constant>(inputs[static_cast<std::size_t>(step.index)])->value);
+          if (compares) values.back() = held(values.back(), inputs[static_cast<std::size_t>(step.index)].dtype());
           break;
         case Primitive::constant:
           values.push_back(step.value);
+          break;
+        case Primitive::abs:
+          values.push_back(std::abs(arg(0)));
+          break;
+        case Primitive::less:
+          values.push_back(arg(0) < arg(1));
+          break;
+        case Primitive::less_equal:
+          values.push_back(arg(0) <= arg(1));
+          break;
+        case Primitive::is_nan:
+          values.push_back(std::isnan(arg(0)));
+          break;
+        case Primitive::select:
+          values.push_back(arg(0) != 0 ? arg(1) : arg(2));
           break;
         case Primitive::neg:
           values.push_back(-arg(0));

@@ -129,6 +129,83 @@ TEST(Simplify, GatesAreBeforeMaxPoolings) {
   }
 }
 
+// A gradient that is reduced to one value need not be there: the pooled one and a number of zeros say the same.
+TEST(Simplify, ReductionsAreBeforeMaxPoolings) {
+  const Tensor x = random_array({2, 3, 6, 6}, -4, 4, 1);
+  const auto all = [](const Tensor& y) { return all_axes(y.shape()); };
+  struct Case {
+    const char* what;
+    PoolOptions options;
+    std::function<Tensor(const Tensor&)> value;
+    std::function<double(const std::vector<double>&)> expected;
+    bool moves;
+  };
+  const auto fold = [](double first, auto step) {
+    return [=](const std::vector<double>& dx) {
+      double result = first;
+      for (const double each : dx) result = step(result, each);
+      return result;
+    };
+  };
+  const auto magnitudes = fold(0, [](double a, double b) { return a + std::abs(b); });
+  const auto sums = [&](const Tensor& y) { return sum(abs(y), all(y)); };
+  const Case cases[] = {
+      {"a sum", {.window = {2}}, sums, magnitudes, true},
+      {"one window", {.window = {6}}, sums, magnitudes, true},
+      {"rows that no window has", {.window = {4}}, sums, magnitudes, true},
+      {"zeros, which the rest is",
+       {.window = {2}},
+       [&](const Tensor& y) { return sum(cast(y == 0, Dtype::i32), all(y)); },
+       fold(0, [](double a, double b) { return a + (b == 0); }),
+       true},
+      {"a formula that is not 0 of 0",
+       {.window = {3}},
+       [&](const Tensor& y) { return mean(cos(y), all(y)); },
+       [](const std::vector<double>& dx) {
+         double total = 0;
+         for (const double each : dx) total += std::cos(each);
+         return total / static_cast<double>(dx.size());
+       },
+       true},
+      {"the largest",
+       {.window = {2}},
+       [&](const Tensor& y) { return max(y - 1, all(y)); },
+       fold(-1e9, [](double a, double b) { return std::max(a, b - 1); }),
+       true},
+      {"the least, by another value's scale",
+       {.window = {2}},
+       [&](const Tensor& y) { return min(y * max(y, all(y), true), all(y)); },
+       [](const std::vector<double>& dx) { return *std::ranges::min_element(dx) * *std::ranges::max_element(dx); },
+       true},
+      {"windows that overlap", {.window = {3}, .stride = {1}}, sums, magnitudes, false},
+      {"a sum of each channel",
+       {.window = {2}},
+       [&](const Tensor& y) {
+         return sum(sum(abs(y), {2, 3}), {0, 1});
+       },
+       magnitudes,
+       false},
+      {"beside another array",
+       {.window = {2}},
+       [&](const Tensor& y) { return sum(abs(y + 0 * x), all(y)); },
+       magnitudes,
+       false},
+  };
+  for (const Case& of : cases) {
+    const Tensor y = max_pool(x, of.options), weights = random_array(y.shape(), -1, 1, 2);
+    const Tensor dx = gradients(sum(y * weights), {x})[0], value = of.value(dx);
+    const std::vector<Tensor> nodes = topological(simplify({.outputs = {value}}));
+    EXPECT_EQ(std::ranges::none_of(nodes,
+                                   [](const Tensor& node) {
+                                     const auto* pool = std::get_if<Pool>(&node.node().op);
+                                     return pool && pool->role == PoolRole::input_grad;
+                                   }),
+              of.moves)
+        << of.what;
+    EXPECT_NEAR(testing::values_of(value)[0], of.expected(testing::values_of(dx)), 1e-5) << of.what;
+  }
+}
+
 // Arrays that are padded with zeros and fill a shape side by side need no sum.
 TEST(Simplify, SumsOfPaddedArraysAreConcats) {
   struct Box {

@@ -6,6 +6,7 @@
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
+#include "nixie/layers/conv.h"
 #include "nixie/layers/loss.h"
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/optimizer.h"
@@ -43,6 +44,28 @@ Plan step_of(const AnyModel& net, PrecisionPolicy policy, Dtype stored, Backend&
   const Tensor loss = CrossEntropy{}(model(images, pass), labels);
   optimizer.update(gradients(loss, model.parameters().trainable()));
   return make_plan(apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), policy), backend);
+}
+
+// Filters with channels last: a thread's neighbours have four numbers of one call of the generator, which the kernel of
+// the update would not have.
+TEST(CudaKernels, StochasticUpdatesDrawFourNumbersAtATime) {
+  CudaPlansBackend backend("sm_90a");
+  const Shape input{32, 64, 28, 28};
+  const Model model(Sequential{Conv2d{.out = 64, .kernel = {3}, .pad = {1}}}, input, 0, Dtype::bf16);
+  const Optimizer optimizer(model.parameters(), {.rule = Sgd{.momentum = 0.9}, .groups = {{.rounding = "stochastic"}}});
+  Trace trace;
+  const Tensor images = Tensor::make(Input{.name = "images"}, {}, input, Dtype::f32);
+  const Tensor loss = mean(square(model(images, {})));
+  optimizer.update(gradients(loss, model.parameters().trainable()));
+  const Plan plan = make_plan(
+      apply_precision(simplify({.outputs = {loss}, .sets = trace.sets()}), PrecisionPolicy::bf16_pure), backend);
+  int draws = 0;
+  for (const auto& [source, label] : backend.sources(plan))
+    if (source.find("uniform(static_cast<u64>") != std::string::npos) {
+      ++draws;
+      EXPECT_NE(source.find(" / 4 + lane / 4, lane % 4,"), std::string::npos) << label << source;
+    }
+  EXPECT_GE(draws, 1);
 }
 
 // Two blocks of a large product share a multiprocessor at 128 registers a thread; a few words may wait in memory.

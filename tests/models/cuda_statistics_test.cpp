@@ -1,6 +1,9 @@
 // Statistics on a GPU: the CPU's counts and maxima for the same numbers, of every exponent. Skipped where there is no
 // GPU.
 #ifdef NIXIE_WITH_CUDA
+#include <bit>
+#include <cmath>
+#include <functional>
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/core/ops/ops.h"
@@ -66,6 +69,72 @@ TEST(CudaStatistics, CountsAndMaximaAreThoseOfTheCpu) {
       }
 }
 
+// Products of each kind, what is normalised, an update: the figures of the numbers that they store.
+struct Maker {
+  const char* name;
+  Shape x, w;
+  std::function<Tensor(const Tensor& x, const Tensor& w)> made;
+};
+
+TEST(CudaStatistics, FiguresAreThoseOfWhatKernelsStore) {
+  const auto conv = [](int pad) {
+    return [pad](const Tensor& x, const Tensor& w) { return relu(nixie::conv(x, w, {.pad = {pad}})); };
+  };
+  const Maker makers[] = {
+      {"patches", {8, 64, 28, 28}, {128, 64, 3, 3}, conv(1)},
+      {"tiles", {8, 128, 14, 14}, {256, 128, 1, 1}, conv(0)},
+      {"weights",
+       {64, 1024},
+       {64, 512},
+       [](const Tensor& x, const Tensor& w) { return matmul(transpose(x), w) * 0.5; }},
+      {"normalised",
+       {16, 64, 28, 28},
+       {1, 64, 1, 1},
+       [](const Tensor& x, const Tensor& w) {
+         return (x - mean(x, {0, 2, 3}, true)) * w * 30000.0 + 0.5;
+       }},
+      {"pooled gradient",
+       {4, 64, 28, 28},
+       {4, 64, 14, 14},
+       [](const Tensor& x, const Tensor& w) { return gradients(sum(max_pool(x, {.window = {2}}) * w), {x})[0]; }},
+  };
+  std::vector<std::shared_ptr<Backend>> backends{make_cpu_backend()};
+  if (const auto cuda = cuda_or_null()) backends.push_back(cuda);
+  for (const auto& backend : backends)
+    for (const Maker& of : makers) {
+      Statistics statistics({}, PrecisionPolicy::fp16);
+      Step step(
+          *backend,
+          [&](const Inputs& in) {
+            const Tensor x = of.made(in["x"], in["w"]);
+            statistics.observe(x, "x", "activations");
+            statistics.record(0);
+            return Outputs{{"x", cast(x, Dtype::f16)}};
+          },
+          PrecisionPolicy::fp16);
+      std::vector<float> values = evaluate(normal(of.x, 3) * 40, *backend).to_vector<float>();
+      values[5] = std::numeric_limits<float>::quiet_NaN();
+      const Tensor x = Array::from(values, of.x), w = evaluate(normal(of.w, 4) * 40, *backend);
+      std::int64_t zeros = 0, infinite = 0, nan = 0, saturated = 0;
+      double largest = 0, total = 0;
+      const std::vector<float> stored = step({{"x", x}, {"w", w}})["x"].to_vector<float>();
+      for (const float each : stored) {
+        const double size = std::abs(each);
+        zeros += size == 0, infinite += std::isinf(size), nan += std::isnan(size), saturated += size >= 65504;
+        if (std::isfinite(size)) largest = std::max(largest, size), total += size;
+      }
+      const TensorStatistics found = statistics.results()[0];
+      const std::string name = backend->name() + " " + of.name;
+      EXPECT_EQ(found.elements, std::ssize(stored)) << name;
+      EXPECT_EQ(found.zeros, zeros) << name;
+      EXPECT_EQ(found.saturated, saturated) << name;
+      EXPECT_EQ(found.infinite, infinite) << name;
+      EXPECT_EQ(found.nan, nan) << name;
+      EXPECT_EQ(found.largest, largest) << name;
+      EXPECT_NEAR(found.mean, total / static_cast<double>(stored.size()), 1e-3 * found.mean) << name;
+    }
+}
+
 // A training step in halves; null measures nothing.
 Outputs body_of(const Model& model, const Optimizer& optimizer, const Tensor& images, const Tensor& labels,
                 const Tensor& now, Statistics* statistics) {
@@ -110,6 +179,24 @@ TEST(CudaStatistics, SumsOfNormalisationsStayInConvolutions) {
   const std::ptrdiff_t parts = parts_of(step_of(Resnet<18>{}, input, backend, nullptr));
   EXPECT_GT(parts, 20);
   EXPECT_GE(parts_of(step_of(Resnet<18>{}, input, backend, &statistics)), parts);
+}
+
+// Beside a step that measures nothing: what a product makes is measured by its program, a pooling's gradient before it
+// is spread out, and parameters where they are halves. What is left are poolings' outputs and updates of filters.
+TEST(CudaStatistics, FewBytesAreReadAgain) {
+  CudaPlansBackend backend("sm_90a");
+  const Shape input{64, 3, 64, 64};
+  const auto read = [&](Statistics* statistics) {
+    const Plan plan = step_of(Vgg<11>{}, input, backend, statistics);
+    std::int64_t bytes = 0;
+    for (const Group& group : plan.groups)
+      for (const auto* slots : {&group.reads, &group.writes})
+        for (int slot : *slots) bytes += plan.slots[static_cast<std::size_t>(slot)].size_bytes();
+    return bytes;
+  };
+  Statistics statistics({}, PrecisionPolicy::fp16);
+  const auto none = static_cast<double>(read(nullptr)), measured = static_cast<double>(read(&statistics));
+  EXPECT_LT(measured, 1.15 * none);
 }
 
 TEST(CudaStatistics, TheProgramsOfAStepCompile) {

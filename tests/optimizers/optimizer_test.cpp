@@ -272,17 +272,21 @@ TEST(Optimizer, StochasticUpdatesLoseNoSmallSteps) {
     Dtype stored;
     const char* format;
     double ulp;  // of 1 and of what follows it
-  } rows[] = {{Dtype::f16, "", 0x1p-10}, {Dtype::bf16, "", 0x1p-7}, {Dtype::f32, "e4m3", 0x1p-3}};
+    Shape shape;
+  } rows[] = {{Dtype::f16, "", 0x1p-10, {4000}},
+              {Dtype::bf16, "", 0x1p-7, {4000}},
+              {Dtype::bf16, "", 0x1p-7, {40, 10, 5, 2}},
+              {Dtype::f32, "e4m3", 0x1p-3, {4000}}};
   constexpr std::int64_t kCount = 4000;
   for (const auto& row : rows)
     for (const char* rounding : {"nearest", "stochastic"}) {
       Parameters parameters(3, row.stored);
-      const Variable w = parameters.make("fc.weight", {kCount}, Init::constant(1));
+      const Variable w = parameters.make("fc.weight", row.shape, Init::constant(1));
       const Optimizer optimizer(parameters, {.rule = Sgd{.momentum = 0},
                                              .schedule = ConstantRate{.rate = row.ulp / 64},
                                              .groups = {{.format = row.format, .rounding = rounding}}});
       Step step(test_backend(), [&](const Inputs&) {
-        optimizer.update({{w, full({kCount}, -1.0, row.stored)}});
+        optimizer.update({{w, full(row.shape, -1.0, row.stored)}});
         return Outputs{};
       });
       for (int i = 0; i < 100; ++i) step({});

@@ -24,16 +24,6 @@ Axes pixels_of(const Shape& domain) {
   return axes;
 }
 
-// The registers that a register is made of, itself included.
-std::vector<bool> needed_for(const std::vector<Instruction>& body, const std::vector<int>& registers) {
-  std::vector<bool> needed(body.size());
-  for (int reg : registers) needed[at(reg)] = true;
-  for (std::size_t i = body.size(); i-- > 0;)
-    for (int arg : body[i].args)
-      if (needed[i] && arg >= 0) needed[at(arg)] = true;
-  return needed;
-}
-
 // Copies the instructions that registers need to the end of another body. `place` says what a load becomes.
 template <class Place>
 std::map<int, int> append(const std::vector<Instruction>& from, const std::vector<int>& registers,
@@ -233,7 +223,7 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
   Absorption with{.choice = with_reductions(grouping.plan, choice, split, stage),
                   .other = Absorption::Other::stays,
                   .reader = whole,
-                  .left = Slot{.name = "parts of " + kernel.label, .shape = shape, .strides = shape.row_major()}};
+                  .left = {{.name = "parts of " + kernel.label, .shape = shape, .strides = shape.row_major()}}};
   with.choice.leaves = Parts{.count = count};
   if (split.stages.size() > kernel.stages.size())
     for (Parts& parts : with.reader->merges) parts.stage += parts.stage >= own;

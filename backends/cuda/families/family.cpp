@@ -71,6 +71,7 @@ std::vector<int> slots_written(const Choice& choice) {
   std::vector<int> slots;
   for_each_store(choice, [&](const Access& store) { slots.push_back(store.slot); });
   if (choice.leaves) slots.push_back(choice.leaves->slot);
+  if (choice.warp_parts) slots.insert(slots.end(), choice.warp_parts->slots.begin(), choice.warp_parts->slots.end());
   const auto* conv = choice.kernel.head ? std::get_if<Conv>(&choice.kernel.head->op) : nullptr;
   if (choice.packed_images && conv && conv->role == ConvRole::output) slots.push_back(*choice.packed_images);
   return slots;

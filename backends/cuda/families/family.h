@@ -69,6 +69,7 @@ struct Choice {
   std::optional<Access> index = {};          ///< a pooling's index, stored beside its output
   std::optional<Parts> leaves = {};          ///< parts of the reductions of the kernel's last stage, for other groups
   std::vector<Parts> merges = {};            ///< parts that other groups leave of this kernel's reductions
+  std::optional<WarpParts> warp_parts = {};  ///< parts of the same reductions where these are to one value
 };
 
 /// A plan with the same slots, none of which share bytes. Programs of shared launches are generated for it, so that
@@ -103,8 +104,8 @@ struct Absorption {
   Choice choice = {};
   Other other = Other::joins;
   std::optional<Slot> packed = {};    ///< a slot that the other group packs images into, for both
-  std::optional<Choice> reader = {};  ///< the other group's choice, which merges the parts of `choice`
-  std::optional<Slot> left = {};      ///< the slot in which `choice` leaves these parts
+  std::optional<Choice> reader = {};  ///< the other group's choice, which merges or reads the parts of `choice`
+  std::vector<Slot> left = {};        ///< the slots in which `choice` leaves these parts
 };
 
 class Family {

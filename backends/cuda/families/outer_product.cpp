@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/backends/cuda/families/warp_parts.h"
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -12,6 +13,7 @@ namespace nixie::cuda {
 namespace {
 
 constexpr std::int64_t kTileRows = 64, kTileColumns = 128;                         // as in outer_product.cuh
+constexpr int kThreads = 256;                                                      // of a block
 constexpr std::int64_t kSumsBytes = kTileRows * (kTileColumns + 4) * 4;            // of a tile, its rows padded
 constexpr std::int64_t kTermBytes = 2 * (kTileRows + kTileColumns), kChunk = 128;  // terms in shared memory at once
 
@@ -21,24 +23,29 @@ struct OuterProduct {
   Dtype dtype = Dtype::f16;
 };
 
+std::int64_t blocks_of(const OuterProduct& product) {
+  return ceil_div(product.rows, kTileRows) * ceil_div(product.columns, kTileColumns);
+}
+
 KernelCode generate_program(const Plan& plan, const Choice& choice) {
   const Kernel& kernel = choice.kernel;
   const auto& product = std::any_cast<const OuterProduct&>(choice.sizes);
   const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
   NhwcFunctor body = nhwc_functor(
-      plan, kernel, {{"const u16*", "a", {a.slot, a.offset * 2}}, {"const u16*", "b", {b.slot, b.offset * 2}}}, 4);
+      plan, kernel, {{"const u16*", "a", {a.slot, a.offset * 2}}, {"const u16*", "b", {b.slot, b.offset * 2}}}, 4,
+      {.warp_parts = choice.warp_parts});
   KernelCode code;
   code.source = defines({{"OUTER_ROWS", product.rows},
                          {"OUTER_COLUMNS", product.columns},
                          {"OUTER_TERMS", product.terms},
                          {"NIXIE_BF16", product.dtype == Dtype::bf16}}) +
-                "#include \"ptx.cuh\"\n" + body.text + "#include \"outer_product.cuh\"\n";
+                warp_parts_defines(choice) + "#include \"ptx.cuh\"\n" + body.text + "#include \"outer_product.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = "outer_product";
   const std::int64_t terms = std::min(ceil_div(product.terms, 16) * 16, kChunk);
   code.launches.push_back({.entry = "outer_product",
-                           .blocks = ceil_div(product.rows, kTileRows) * ceil_div(product.columns, kTileColumns),
-                           .threads = 256,
+                           .blocks = blocks_of(product),
+                           .threads = kThreads,
                            .shared_bytes = std::max(terms * kTermBytes, kSumsBytes)});
   return code;
 }
@@ -64,6 +71,10 @@ class OuterProducts final : public Family {
     if (size < std::int64_t{1} << 18 || size > std::numeric_limits<std::int32_t>::max())
       return Refusal{fmt::format("{} elements", size)};
     return Choice{.kernel = kernel, .sizes = product};
+  }
+  std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
+    const auto& product = std::any_cast<const OuterProduct&>(choice.sizes);
+    return with_warp_parts(grouping, choice, other, blocks_of(product) * kThreads / 32);
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
     return generate_program(plan, choice);

@@ -33,7 +33,7 @@ std::string with_memory(std::string operation, const Plan& plan, const Choice& c
   };
   list(", reads", choice.kernel.loads);
   list(", writes", stores_of(choice));
-  if (choice.leaves) operation += ", reduces";
+  if (choice.leaves || choice.warp_parts) operation += ", reduces";
   return operation;
 }
 

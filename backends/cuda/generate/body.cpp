@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/approximate.h"
@@ -58,6 +59,40 @@ std::vector<int> by_importance(const Kernel& kernel, const std::vector<Path>& pa
   return order;
 }
 
+// A comparison as a number of another type. By way of its own type, that of what it compares, it would take the
+// conversion of a float, of which a multiprocessor has a quarter as many as of comparisons.
+bool is_flag(const Stage& stage, const Instruction& in) {
+  if (in.primitive != Primitive::cast) return false;
+  switch (stage.body[at(in.args[0])].primitive) {
+    case Primitive::equal:
+    case Primitive::not_equal:
+    case Primitive::less:
+    case Primitive::less_equal:
+    case Primitive::is_finite:
+    case Primitive::is_nan:
+      return true;
+    default:
+      return false;
+  }
+}
+std::string flag(const Stage& stage, const Instruction& in) {
+  Instruction compared = stage.body[at(in.args[0])];
+  compared.type = in.type;
+  return expression(compared);
+}
+
+// The register that is not 0 only where a sum of whole numbers has the term 0, if select() says so. A thread adds such
+// terms of its lanes in a branch of its own.
+std::optional<int> zero_where(const Stage& stage, const Reduction& reduction) {
+  const auto in = [&](int reg) -> const Instruction& { return stage.body[at(reg)]; };
+  if (reduction.kind != ReduceKind::sum || is_floating(in(reduction.value).type)) return {};
+  int reg = reduction.value;
+  while (in(reg).primitive == Primitive::cast) reg = in(reg).args[0];
+  if (in(reg).primitive != Primitive::select) return {};
+  const Instruction& first = in(in(reg).args[1]);
+  return first.primitive == Primitive::constant && first.value == 0 ? std::optional(in(reg).args[0]) : std::nullopt;
+}
+
 bool needs_64_bits(const IterationSpace& space) {
   constexpr std::int64_t limit = std::numeric_limits<std::int32_t>::max() / 2;
   if (space.kept_size() > limit || space.reduced_size() > limit) return true;
@@ -70,6 +105,15 @@ bool needs_64_bits(const IterationSpace& space) {
 }
 
 }  // namespace
+
+std::vector<bool> needed_for(const std::vector<Instruction>& body, const std::vector<int>& registers) {
+  std::vector<bool> needed(body.size());
+  for (int reg : registers) needed[at(reg)] = true;
+  for (std::size_t i = body.size(); i-- > 0;)
+    for (int arg : body[i].args)
+      if (needed[i] && arg >= 0) needed[at(arg)] = true;
+  return needed;
+}
 
 BodyWriter::BodyWriter(const Plan& plan, const Kernel& kernel, bool coordinates, Order order)
     : plan_(plan), kernel_(kernel), coordinates_(at(kernel.domain.rank()), -1) {
@@ -198,7 +242,7 @@ std::string BodyWriter::instruction(const Instruction& in, const Frame& frame) c
                          loads_once(space_.paths[at(in.index)], frame) ? "" : ".lane[lane]");
     }
     case Primitive::scalar:
-      return fmt::format("convert<{}>(scalars[{}])", type, in.index);
+      return fmt::format("convert<{}>(__ldg(scalars + {}))", type, in.index);
     case Primitive::carried:
       return fmt::format("static_cast<{}>(carried{}.c{})", type,
                          frame.carried_is_local   ? ""
@@ -224,32 +268,61 @@ std::string BodyWriter::carried_members() const {
   return text;
 }
 
-std::string BodyWriter::lane_code(const Stage& stage, const Frame& frame) const {
+std::string BodyWriter::registers(const Stage& stage, const Frame& frame, const std::vector<bool>& needed) const {
   std::string text;
   const std::vector<bool> approximate = approximate_quotients(plan_, kernel_, stage);
   for (std::size_t i = 0; i < stage.body.size(); ++i) {
     const Instruction& in = stage.body[i];
+    if (!needed[i]) continue;
     text += fmt::format("      const {} r{} = {};\n", type_name(in.type), i,
-                        approximate[i] ? approximate_quotient(in) : instruction(in, frame));
+                        approximate[i]       ? approximate_quotient(in)
+                        : is_flag(stage, in) ? flag(stage, in)
+                                             : instruction(in, frame));
   }
-  const bool accumulates_per_lane = frame.lanes > 1 && (frame.carried_per_lane || frame.carried_is_local);
-  const std::string which = frame.carried_is_local ? "" : accumulates_per_lane ? "[lane]" : "[0]";
-  const std::vector<Accumulator> list = accumulators_of(stage);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i].type.empty()) continue;
-    const Reduction& reduction = stage.reductions[i];
-    std::string more;
-    if (gives_position(reduction.kind))
-      more = fmt::format(", static_cast<i32>({})",
-                         index(space_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
-    if (is_moment(reduction.kind) && (accumulates_per_lane || frame.lanes == 1))
-      more = ", seen";  // each lane has its own accumulator
-    text += fmt::format("      accumulators{}.m{}.add(r{}{});\n", accumulates_per_lane ? "[lane]" : "[0]",
-                        list[i].member, reduction.value, more);
-  }
-  for (const Carry& carry : stage.carries)
-    text += fmt::format("      carried{}.c{} = r{};\n", which, carry.carried, carry.value);
   return text;
+}
+
+std::string BodyWriter::accumulate(const Stage& stage, const Frame& frame, std::size_t i) const {
+  const Accumulator accumulator = accumulators_of(stage)[i];
+  if (accumulator.type.empty()) return {};
+  const bool per_lane = frame.lanes > 1 && !frame.one_accumulator && (frame.carried_per_lane || frame.carried_is_local);
+  const Reduction& reduction = stage.reductions[i];
+  std::string more;
+  if (gives_position(reduction.kind))
+    more = fmt::format(", static_cast<i32>({})",
+                       index(space_.paths[at(reduced_row_major_)], frame, frame.lanes > 1 ? "lane" : ""));
+  if (is_moment(reduction.kind) && (per_lane || frame.lanes == 1))
+    more = ", seen";  // each lane has its own accumulator
+  return fmt::format("      accumulators{}.m{}.add(r{}{});\n", per_lane ? "[lane]" : "[0]", accumulator.member,
+                     reduction.value, more);
+}
+
+void BodyWriter::add_stage(int index, const Frame& frame, std::string& before, std::string& lane, std::string& after) {
+  const Stage& stage = kernel_.stages[at(index)];
+  lane += registers(stage, frame, std::vector<bool>(stage.body.size(), true));
+  std::map<int, std::string> rare;  // by the register that is 0 where they add
+  for (std::size_t i = 0; i < stage.reductions.size(); ++i) {
+    const std::optional<int> usual = frame.lanes > 1 ? zero_where(stage, stage.reductions[i]) : std::nullopt;
+    (usual ? rare[*usual] : lane) += accumulate(stage, frame, i);
+  }
+  for (const auto& [usual, adds] : rare) {
+    std::vector<int> added;
+    for (const Reduction& reduction : stage.reductions)
+      if (zero_where(stage, reduction) == usual) added.push_back(reduction.value);
+    const std::string any = fmt::format("any{}_{}", index, usual);
+    before += fmt::format("    bool {} = false;\n", any);
+    lane += fmt::format("      {} |= r{} == 0;\n", any, usual);
+    after += fmt::format(
+        "    if ({}) {{\n#pragma unroll\n    for (int lane = 0; lane < {}; ++lane) {{\n{}{}    }}\n    }}\n", any,
+        frame.lanes,
+        (frame.head.empty() ? "" : fmt::format("      const auto head = {};\n", frame.head)) +
+            registers(stage, frame, needed_for(stage.body, added)),
+        adds);
+  }
+  const std::string which = frame.carried_is_local ? "" : frame.lanes > 1 && frame.carried_per_lane ? "[lane]" : "[0]";
+  for (const Carry& carry : stage.carries)
+    lane += fmt::format("      carried{}.c{} = r{};\n", which, carry.carried, carry.value);
+  for (const Store& store : stage.stores) add_store(store, frame, before, lane, after);
 }
 
 BodyWriter::Code BodyWriter::stages(const std::vector<int>& indices, const Frame& frame) {
@@ -264,8 +337,7 @@ BodyWriter::Code BodyWriter::stages(const std::vector<int>& indices, const Frame
       if (in.primitive == Primitive::scalar) pointer("const f64*", "scalars", {Argument::kScalars, 0});
     }
     if (indices.size() > 1) lane += "      {\n";
-    lane += lane_code(stage, frame);
-    for (const Store& store : stage.stores) add_store(store, frame, before, lane, after);
+    add_stage(i, frame, before, lane, after);
     if (indices.size() > 1) lane += "      }\n";
   }
   if (frame.lanes > 1)

@@ -27,6 +27,7 @@ struct Frame {
   bool kept_only = false;         ///< positions have no reduced axes
   bool carried_per_lane = false;  ///< lanes are different kept positions
   bool carried_is_local = false;  ///< no reductions: carried values live inside a lane
+  bool one_accumulator = false;   ///< of all lanes
   /// Axes [first, second) along which consecutive calls move; loads that do not depend on these axes are hoisted.
   std::optional<std::pair<int, int>> moving{};
   std::string leader{};  ///< condition of stores; "" for always
@@ -40,6 +41,9 @@ enum class Order {
   nhwc,    ///< images: every axis but the channels in the domain's order, then the channels
   matrix,  ///< every axis but the last, then the last
 };
+
+/// The registers that a register is made of, itself included.
+std::vector<bool> needed_for(const std::vector<Instruction>& body, const std::vector<int>& registers);
 
 class BodyWriter {
  public:
@@ -92,7 +96,12 @@ class BodyWriter {
   void add_load(int load, const Frame& frame, Code& code);
   std::string instruction(const Instruction& in, const Frame& frame) const;
   std::string random(const Instruction& in, const Frame& frame) const;
-  std::string lane_code(const Stage& stage, const Frame& frame) const;
+  /// Declares the needed registers of a stage.
+  std::string registers(const Stage& stage, const Frame& frame, const std::vector<bool>& needed) const;
+  /// Adds to the accumulator of reduction i.
+  std::string accumulate(const Stage& stage, const Frame& frame, std::size_t i) const;
+  /// The parts of a stage before, in and behind the loop over lanes.
+  void add_stage(int index, const Frame& frame, std::string& before, std::string& lane, std::string& after);
   void add_store(const Store& store, const Frame& frame, std::string& before, std::string& lane, std::string& after);
 
   const Plan& plan_;

@@ -4,27 +4,42 @@
 #include <numeric>
 
 #include "nixie/backends/cuda/generate/accumulators.h"
+#include "nixie/backends/cuda/generate/print.h"
+#include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
 namespace {
 
 constexpr int kMostFixed = 48;  // words that a thread keeps beside its sums
 
+// The member that stores a part of each reduction.
+std::string leave_member(BodyWriter& body, const Stage& stage, const WarpParts& parts) {
+  const std::vector<Accumulator> list = accumulators_of(stage);
+  std::string text = "  void leave(const Accumulators& all, Index part) const {\n";
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string type = type_name(stage.body[at(stage.reductions[i].value)].type);
+    const std::string left = body.pointer(type + "*", fmt::format("left{}", i), {parts.slots[i], 0});
+    text += fmt::format("    {}[part] = all.m{}.{};\n", left, list[i].member, list[i].result);
+  }
+  return text + "  }\n";
+}
+
 }  // namespace
 
 std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
                          const FunctorMembers& members) {
   const int channel = body.space().kept, rank = body.space().rank();  // an axis of one channel is left out
-  const bool reduces = !kernel.stages.back().reductions.empty();
+  const bool reduces = !kernel.stages.back().reductions.empty(), by_channel = reduces && !members.warp_parts;
   Frame frame{.lane_axis = channel < rank ? channel : -1,
               .lanes = lanes,
               .carried_is_local = true,
+              .one_accumulator = !by_channel,
               .head = lanes > 1 ? "sum[lane]" : "sum[0]"};
   std::vector<int> all(kernel.stages.size());
   std::iota(all.begin(), all.end(), 0);
-  if (reduces || members.fixed) frame.moving = {0, channel};
+  if (by_channel || members.fixed) frame.moving = {0, channel};
   BodyWriter::Code code = body.stages(all, frame);
-  if (!reduces && code.fixed * lanes > kMostFixed) {
+  if (!by_channel && code.fixed * lanes > kMostFixed) {
     frame.moving = {};
     code = body.stages(all, frame);
   }
@@ -33,19 +48,22 @@ std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, cons
   std::string text;
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
   if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
+  if (members.warp_parts) text += leave_member(body, kernel.stages.back(), *members.warp_parts);
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index position, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
   if (members.prefetch)
     text +=
         "  void prefetch(Index position, Index channel, Index count) const {\n" + positions + code.prefetch + "  }\n";
-  const bool has_fixed = reduces || members.fixed;
+  const bool has_fixed = by_channel || members.fixed;
   if (has_fixed)
     text += "  struct Fixed {\n" + code.fixed_members + "  };\n  void load(Index channel, Fixed& fixed) const {\n" +
             channels + code.fixed_load + "  }\n";
   text +=
       fmt::format("  void run(Index position, Index channel, {}const Loads& loads, const {} (&sum)[{}]{}) const {{\n",
                   has_fixed ? "const Fixed& fixed, " : "", sums, lanes,
-                  reduces ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes) : "") +
+                  by_channel ? fmt::format(", Accumulators (&accumulators)[{}], int seen", lanes)
+                  : reduces  ? ", Accumulators (&accumulators)[1]"
+                             : "") +
       positions + code.run + "  }\n";
   return text;
 }

@@ -19,6 +19,8 @@ struct FunctorMembers {
   /// Fixed and load(channel, Fixed&), which reads what depends on the channel alone; run() takes it, too. Without, as
   /// with more than kMostFixed words of it, load() reads these; of kernels that reduce run() always takes it.
   bool fixed = false;
+  /// leave(accumulators, part), which stores the results of one warp; run() takes one accumulator for all lanes.
+  std::optional<WarpParts> warp_parts = {};
 };
 std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
                          const FunctorMembers& members = {});
@@ -33,7 +35,7 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further pointers. run() accumulates the reductions of the last stage (channel_parts.cuh).
+/// `more`: further pointers. run() accumulates the reductions of the last stage (channel_parts.cuh, warp_parts.cuh).
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8,
                          const FunctorMembers& members = {});
 

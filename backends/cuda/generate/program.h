@@ -17,6 +17,13 @@ struct Parts {
   int slot = 0, count = 0, stage = 0;
 };
 
+/// Partial results of a stage's reductions to one value: a slot for each of them, with the result of each of `count`
+/// warps.
+struct WarpParts {
+  std::vector<int> slots = {};
+  std::int64_t count = 0;
+};
+
 /// One launch of an entry point of the program; launches of a kernel run in order.
 struct Launch {
   std::string entry;

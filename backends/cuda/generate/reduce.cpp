@@ -14,6 +14,14 @@ namespace {
 // Positions a thread loads before it uses the first: about six pieces of 16 bytes in flight.
 int unroll_of(int loads) { return loads <= 1 ? 4 : loads <= 3 ? 2 : 1; }
 
+// The same where a thread keeps its lanes and two blocks on an SM do all of the work: as many as registers hold.
+int unroll_beside(int loads, int fixed_words) {
+  constexpr int kMostLoaded = 72, kWordsOfLoad = 4;
+  int steps = 4;
+  while (steps > 1 && fixed_words + steps * loads * kWordsOfLoad > kMostLoaded) steps /= 2;
+  return steps;
+}
+
 // The parts of a stage that another program left.
 const Parts* parts_of(const std::vector<Parts>& merges, int stage) {
   const auto found =
@@ -92,8 +100,8 @@ std::string stage_members(BodyWriter& body, const Kernel& kernel, int s, const F
       "  static Loads{0} loads_of(Stage<{0}>);\n  static Fixed{0} fixed_of(Stage<{0}>);\n  static Accumulators{0} "
       "accumulators_of(Stage<{0}>);\n",
       s);
-  text += fmt::format("  void load(Stage<{}>, Index kept, Fixed{}& fixed) const {{\n{}{}  }}\n", s, s, kept,
-                      code.fixed_load);
+  text += fmt::format("  void load(Stage<{}>, Index kept, Index reduced, Fixed{}& fixed) const {{\n{}{}  }}\n", s, s,
+                      positions, code.fixed_load);
   text += fmt::format("  void load(Stage<{}>, Index kept, Index reduced, Loads{}& loads) const {{\n{}{}  }}\n", s, s,
                       positions, code.load);
   text += fmt::format(
@@ -127,6 +135,21 @@ Frames frames_of(const BodyWriter& body, bool columns, int words) {
   if (full.lanes == 1) full.lane_axis = -1, full.carried_per_lane = false;
   if (columns && full.lanes > 1) kept.lane_axis = full.lane_axis, kept.lanes = full.lanes, kept.carried_per_lane = true;
   return frames;
+}
+
+// Whether a thread that goes along the reduced axes keeps its lanes of the last of them, so that what depends on these
+// alone (numbers of a channel, where all pixels of all channels are reduced) is loaded once.
+bool keeps_lanes(const IterationSpace& space, const Frame& frame, const Geometry& g, std::size_t loads) {
+  constexpr std::ptrdiff_t kMostWords = 64;  // that a thread keeps
+  const int last = space.rank() - 1;
+  if (frame.lane_axis != last || frame.moving->first >= last ||
+      g.reduced_threads % (space.sizes[at(last)] / frame.lanes) != 0)
+    return false;
+  const auto kept =
+      std::count_if(space.paths.begin(), space.paths.begin() + std::ptrdiff_t(loads), [&](const Path& path) {
+        return std::all_of(path.strides.begin(), path.strides.begin() + last, [](auto stride) { return stride == 0; });
+      });
+  return kept * frame.lanes <= kMostWords;
 }
 
 bool only_stores(const Stage& stage) { return stage.full && stage.reductions.empty() && stage.carries.empty(); }
@@ -205,8 +228,18 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
     words = std::max(words, accumulators.words);
     reduces |= !kernel.stages[s].reductions.empty();
   }
-  const Frames frames = frames_of(body, columns, words);
+  Frames frames = frames_of(body, columns, words);
   const int lanes = frames.kept.lanes;
+  const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
+  const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
+  const auto geometry_of = [&](int threads) {
+    return sizes_are_data && kept_groups == 1
+               ? to_one_value(reduced_groups)
+               : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
+  };
+  const bool keeps =
+      !columns && !sizes_are_data && keeps_lanes(space, frames.full, geometry_of(256), kernel.loads.size());
+  if (keeps) --frames.full.moving->second;
   const int stages = static_cast<int>(kernel.stages.size());
   std::string members, unrolls, left;
   std::vector<int> unroll(kernel.stages.size());
@@ -218,7 +251,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
     members +=
         parts ? merging_members(body, kernel.stages[i], *parts) : stage_members(body, kernel, s, frames, loads[i]);
     if (parts) left += fmt::format("stage == {} ? {} : ", s, parts->count);
-    unroll[i] = unroll_of(loads[i].moving);
+    unroll[i] = keeps ? unroll_beside(loads[i].moving, loads[i].fixed * frames.full.lanes) : unroll_of(loads[i].moving);
     if (!kernel.stages[i].reductions.empty() && !parts) {
       loaded = std::max(loaded, 4 * loads[i].moving * unroll[i]);
       held = std::max(held, lanes * (words + loads[i].fixed + carried) + 4 * loads[i].moving * unroll[i]);
@@ -228,11 +261,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   // A thousand threads on an SM hide memory's latency, where what each holds fits 64 registers.
   const int threads = columns && reduces && held <= 24 ? 512 : 256;
   const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
-  const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
-  const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
-  Geometry g = sizes_are_data && kept_groups == 1
-                   ? to_one_value(reduced_groups)
-                   : geometry(kept_groups, reduced_groups, columns, lanes, bytes * lanes, threads);
+  Geometry g = geometry_of(threads);
   const bool goes_on = !reduces && loads.back().fixed + carried_by(kernel.stages.back()) >= kManyNumbers &&
                        may_go_on(body, kernel, merges);
   if (!reduces && !goes_on) g.splits = 1;

@@ -153,15 +153,17 @@ class PartialOrder {
   std::vector<int> first_, last_;  // the places that a node may have in the longest chains
 };
 
-// The most bytes of the arena that are in use at a time.
-std::int64_t peak_bytes(const Plan& plan, const std::vector<Touched>& touched,
-                        const std::vector<std::vector<std::size_t>>& order) {
+// The most bytes of the arena that programs use at a time.
+std::int64_t peak_bytes(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& order) {
+  const Plan& plan = grouping.plan;
   std::map<int, std::pair<std::size_t, std::size_t>> lives;
   for (std::size_t place = 0; place < order.size(); ++place)
-    for (std::size_t g : order[place])
-      for (const auto* slots : {&touched[g].reads, &touched[g].writes})
-        for (int slot : *slots)
+    for (std::size_t g : order[place]) {
+      const Choice& choice = grouping.groups[g].by->choices.front();
+      for (const auto& slots : {slots_read(choice), slots_written(choice)})
+        for (int slot : slots)
           if (!plan.slots[at(slot)].external) lives.try_emplace(slot, place, place).first->second.second = place;
+    }
   std::vector<std::int64_t> change(order.size() + 1);
   for (const auto& [slot, life] : lives) {
     change[life.first] += plan.slots[at(slot)].size_bytes();
@@ -207,22 +209,20 @@ Candidates find_candidates(const Grouping& grouping) {
   return found;
 }
 
-// Merges candidates, each with the first of its pattern and of its part of the plan that it can be one with.
-PartialOrder share(PartialOrder order, const Candidates& candidates, std::size_t parts) {
-  for (const auto& [pattern, all] : candidates) {
-    std::vector<OneLaunch> launches;
-    for (const Candidate& candidate : all) launches.push_back(candidate.launch);
-    const std::size_t most = launches.size() > 1 ? most_in_one_launch(launches) : 1;
-    const std::size_t in_part = ceil_div(all.size(), parts);
-    std::vector<Nodes> shared;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i % in_part == 0) shared.clear();
-      const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
-        if (nodes.size() >= most || !order.merge(*nodes.begin(), all[i].group)) return false;
-        return nodes.insert(all[i].group).second;
-      });
-      if (!joins) shared.push_back({all[i].group});
-    }
+// Merges candidates of one pattern, each with the first of its part of the plan that it can be one with.
+PartialOrder share(PartialOrder order, const std::vector<Candidate>& candidates, std::size_t parts) {
+  std::vector<OneLaunch> launches;
+  for (const Candidate& candidate : candidates) launches.push_back(candidate.launch);
+  const std::size_t most = most_in_one_launch(launches), in_part = ceil_div(candidates.size(), parts);
+  std::vector<Nodes> shared;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (i % in_part == 0) shared.clear();
+    const std::size_t group = candidates[i].group;
+    const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
+      if (nodes.size() >= most || !order.merge(*nodes.begin(), group)) return false;
+      return nodes.insert(group).second;
+    });
+    if (!joins) shared.push_back({group});
   }
   return order;
 }
@@ -235,14 +235,18 @@ void share_launches(Grouping& grouping) {
   for (const Grouping::Group& group : grouping.groups) touched.emplace_back(group);
   const PartialOrder alone(grouping, touched);
   const auto peak = [&](const PartialOrder& order) {
-    return static_cast<double>(peak_bytes(grouping.plan, touched, order.in_order()));
+    return static_cast<double>(peak_bytes(grouping, order.in_order()));
   };
   const double allowed = std::max(kMoreMemory * peak(alone), peak(alone) + kMoreBytes);
   // One launch for all keeps what the last of them stores from the first one on; several, one for each part of the
   // plan, keep less.
-  std::size_t parts = 1;
-  PartialOrder order = share(alone, candidates, parts);
-  while (peak(order) > allowed) order = share(alone, candidates, parts *= 2);
+  PartialOrder order = alone;
+  for (const auto& [pattern, all] : candidates)
+    for (std::size_t parts = 1; parts < all.size(); parts *= 2)
+      if (PartialOrder with = share(order, all, parts); peak(with) <= allowed) {
+        order = std::move(with);
+        break;
+      }
 
   std::vector<Grouping::Group> groups;
   for (const std::vector<std::size_t>& merged : order.in_order()) {

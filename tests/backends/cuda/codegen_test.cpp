@@ -206,6 +206,34 @@ TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
 }
 
 // Blocks that share channels go on together where all of them run at a time.
+// Reductions of all of an array with numbers for each column: a thread keeps its columns and loads these once, counts
+// without converting floats, and adds what is rarely not 0 in a branch of its own.
+TEST(CudaCodegenText, ReductionsToOneValueTakeFewInstructions) {
+  const auto input = [](const char* name, const Shape& shape, Dtype dtype) {
+    return Tensor::make(Input{.name = name}, {}, shape, dtype);
+  };
+  const struct {
+    std::int64_t columns;
+    bool keeps;
+  } rows[] = {{64, true}, {2048, true}, {4096, false}, {24, false}};
+  for (const auto& row : rows) {
+    const Tensor y = input("x", {4096, row.columns}, Dtype::f16) * input("scale", {1, row.columns}, Dtype::f32);
+    const Tensor rare = where(abs(y) < 6e4, 0, where(is_nan(y), 1, 0));
+    const auto all = all_axes(y.shape());
+    CudaPlansBackend backend("sm_90a");
+    const Plan plan = make_plan(
+        simplify({.outputs = {y, sum(cast(y == 0, Dtype::i32), all), sum(cast(rare, Dtype::i32), all)}}), backend);
+    ASSERT_EQ(plan.groups.size(), 1U);
+    const std::string text = cuda::generate(plan, plan.groups[0], backend.chip()).source;
+    EXPECT_EQ(text.find("fixed.load") != std::string::npos, row.keeps) << row.columns << text;
+    const std::size_t branch = text.find("if (any0_");
+    ASSERT_NE(branch, std::string::npos) << text;
+    EXPECT_NE(text.substr(0, branch).find("m0.add("), std::string::npos) << text;
+    EXPECT_EQ(text.substr(0, branch).find("m1.add("), std::string::npos) << text;
+    EXPECT_NE(text.substr(0, branch).find("= static_cast<i32>("), std::string::npos) << text;
+  }
+}
+
 TEST(CudaCodegenText, BlocksThatFitTheDeviceMeet) {
   const auto draft = cuda_plans::normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, true);
   Chip chip = chip_named("sm_90a");

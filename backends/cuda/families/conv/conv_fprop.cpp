@@ -6,6 +6,7 @@
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
+#include "nixie/backends/cuda/families/warp_parts.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -16,6 +17,7 @@ namespace {
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
 // three, which have no room for what the epilogue loads; and with the loads that are on their way.
 constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
+constexpr int kMostConsumers = 3;  // warpgroups that run the epilogue
 // Loads of f32 by channel, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
@@ -108,7 +110,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     pointers.push_back({"float*", "split_parts", {Argument::kScratch, counters}});
     code.scratch_bytes = counters + 4 * tiles * tile.splits * tile.rows() * tile.n;
   }
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true});
+  NhwcFunctor body =
+      nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true, .warp_parts = choice.warp_parts});
   code.source = types_of_pairs(conv) + window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
@@ -122,7 +125,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
-                parts_defines(choice) +
+                parts_defines(choice) + warp_parts_defines(choice) +
                 (choice.leaves ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") + body.text +
                 "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
@@ -166,6 +169,7 @@ class ConvFprop final : public Family {
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
     if (conv.products() != 1 || conv.groups > 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
+    if (auto whole = with_warp_parts(grouping, choice, other, grouping.chip.sms * kMostConsumers * 4)) return whole;
     std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
     if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
     return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;

@@ -10,6 +10,7 @@
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
+#include "nixie/backends/cuda/families/warp_parts.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consumers
 constexpr double kLeastUse = 0.9;      // of the products that are computed
+constexpr int kConsumerWarps = 8;      // that run the epilogue
 // Words of sums, accumulators and loads on their way that a thread may hold where it leaves parts.
 constexpr int kMostHeld = 124;
 // Below this many channels or filters conv_fprop is bound by L2, so even patches that fill tiles badly win.
@@ -153,8 +155,9 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
     code.arguments = {pooled.bias ? address(*pooled.bias, 4) : address(pooled.output, 2), address(pooled.output, 2),
                       address(pooled.index, 1)};
   } else {
-    NhwcFunctor body = nhwc_functor(plan, choice.kernel, parts_pointer(choice), 8, {.fixed = true});
-    code.source += parts_defines(choice) + body.text;
+    NhwcFunctor body =
+        nhwc_functor(plan, choice.kernel, parts_pointer(choice), 8, {.fixed = true, .warp_parts = choice.warp_parts});
+    code.source += parts_defines(choice) + warp_parts_defines(choice) + body.text;
     if (choice.leaves) code.source += defines({{"CONV_AHEAD", pixels_ahead(plan, choice, patches)}});
     code.arguments = std::move(body.arguments);
   }
@@ -227,6 +230,7 @@ class ConvHalo final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
+    if (auto whole = with_warp_parts(grouping, choice, other, grouping.chip.sms * kConsumerWarps)) return whole;
     if (std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
         with && holds(grouping, with->choice) && parts_pay(grouping, choice, with->choice, clocks_of))
       return with;

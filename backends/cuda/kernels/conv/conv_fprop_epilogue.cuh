@@ -14,7 +14,7 @@ struct Epilogue {
     LoadsAhead loads[kAhead];
   };
 #else
-  struct Parts {};
+  struct Parts : WarpParts {};
   // Rows of a lane whose loads are in flight together, as many as registers allow.
   static constexpr int kBytesOf4 = kPlanes == 1 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
@@ -121,7 +121,7 @@ struct Epilogue {
     }
   }
 #else
-  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts&) const {
+  NIXIE_DEVICE void operator()(const Sums& sum, int pixel, Column of, Parts& parts) const {
     const int lane = threadIdx.x % 32, row = lane / 8, unit = lane % 8;
     const u32 from = staging + row * 256 + ((unit ^ row) * 2 + unit / 4) * 16;
     pixel += threadIdx.x % 128 / 32 * 16 + row;
@@ -146,7 +146,7 @@ struct Epilogue {
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
         const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-        body.run(at + i * 4, channel, fixed, loads[i % kAhead], v);
+        body.run(at + i * 4, channel, fixed, loads[i % kAhead], v AND_PARTS(parts));
       }
     }
   }

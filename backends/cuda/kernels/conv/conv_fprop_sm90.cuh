@@ -72,6 +72,7 @@
 //             filters are outside the ring and take their share of a stage's bytes for each stage of a tile
 #pragma once
 #include "split_sums.cuh"
+#include "warp_parts.cuh"
 #ifdef CONV_PARTS
 #include "channel_parts.cuh"
 #endif
@@ -340,6 +341,8 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
 #ifdef CONV_PARTS
   static_assert(CONV_GROUPS == 1);
   epilogue.leave(parts, blockIdx.x % kTilesN * kTileN);
+#else
+  parts.leave(epilogue.body, threadIdx.x / 32 - 4, kConsumers * 4);
 #endif
 }
 

@@ -14,7 +14,7 @@ struct Epilogue {
     LoadsAhead loads[kAhead];
   };
 #else
-  struct Parts {};
+  struct Parts : WarpParts {};
   static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;
 #endif
   const Body& body;
@@ -87,7 +87,7 @@ struct Epilogue {
                parts.seen + chunk + 1);
       ask(pixels, chunk + kAhead, parts);
 #else
-      body.run(pixels[chunk], pixels.channel, fixed, loads[chunk % kAhead], v);
+      body.run(pixels[chunk], pixels.channel, fixed, loads[chunk % kAhead], v AND_PARTS(parts));
 #endif
     }
 #ifdef CONV_PARTS

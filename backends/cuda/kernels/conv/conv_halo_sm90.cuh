@@ -47,6 +47,9 @@
 //           the box of w; transposed: 64) + 4 * 4608
 #pragma once
 #include "ptx.cuh"
+#if !CONV_POOL
+#include "warp_parts.cuh"
+#endif
 #ifdef CONV_PARTS
 #include "channel_parts.cuh"
 #endif
@@ -203,6 +206,8 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, Multiplier multiplier, int g
   }
 #ifdef CONV_PARTS
   epilogue.leave(parts, group);
+#elif !CONV_POOL
+  parts.leave(epilogue.body, group * 4 + threadIdx.x % 128 / 32, 8);
 #endif
 }
 

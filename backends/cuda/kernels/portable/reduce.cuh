@@ -170,8 +170,9 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   constexpr Index step = static_cast<Index>(Body::kReducedThreads) * shares;
   const Index size = body.kReduced;
   if (!team.active) return;
+  Index first = static_cast<Index>(team.share) * Body::kReducedThreads + team.y;
   decltype(Body::fixed_of(Stage<s>{})) fixed;
-  body.load(Stage<s>{}, team.kept, fixed);
+  body.load(Stage<s>{}, team.kept, first, fixed);
   using Loads = decltype(Body::loads_of(Stage<s>{}));
   const auto fetch = [&](Index first, Loads(&loads)[unroll]) {
 #pragma unroll
@@ -180,7 +181,6 @@ __device__ void run_full(const Body& body, const Team<Body, shares>& team, Carri
   };
   int seen = 0;
   Loads loads[unroll];
-  Index first = static_cast<Index>(team.share) * Body::kReducedThreads + team.y;
   fetch(first, loads);
   while (first < size) {
     const Index second = first + step * unroll;
@@ -211,7 +211,7 @@ __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carri
   const Index size = body.kReduced, start = static_cast<Index>(team.share) * Body::kReducedThreads + team.y;
   if (!team.active || start >= size) return;
   decltype(Body::fixed_of(Stage<s>{})) fixed;
-  body.load(Stage<s>{}, team.kept, fixed);
+  body.load(Stage<s>{}, team.kept, start, fixed);
   for (Index first = start + (size - 1 - start) / (step * unroll) * (step * unroll); first >= 0;
        first -= step * unroll) {
     decltype(Body::loads_of(Stage<s>{})) loads[unroll];
@@ -317,10 +317,10 @@ __device__ void spread(const Body& body, u32 block) {
   if (!team.active) return;
   typename Body::Carried carried[Body::kKeptLanes];
   load_carried(body, team, carried);
-  decltype(Body::fixed_of(Stage<s>{})) fixed;
-  body.load(Stage<s>{}, team.kept, fixed);
-  decltype(Body::accumulators_of(Stage<s>{})) none[Body::kKeptLanes];
   const Index first = static_cast<Index>(Body::kPieces - 1 - team.share) * (along * unroll) + team.y;
+  decltype(Body::fixed_of(Stage<s>{})) fixed;
+  body.load(Stage<s>{}, team.kept, first, fixed);
+  decltype(Body::accumulators_of(Stage<s>{})) none[Body::kKeptLanes];
   decltype(Body::loads_of(Stage<s>{})) loads[unroll];
 #pragma unroll
   for (int i = 0; i < unroll; ++i)
