@@ -36,7 +36,6 @@ const Elementwise has_no_value{"has_no_value",
 const auto finite_magnitude = [](auto x, auto beyond) { return where(abs(x) < beyond, abs(x), 0); };
 const Elementwise height{"height", finite_magnitude, NoGradient{}, kNumber};
 const Elementwise share_of_mean{"share_of_mean", finite_magnitude, NoGradient{}, kNumber};
-
 const Elementwise is_at_least{"is_at_least", [](auto x, auto least) { return where(is_finite(x), abs(x), 0) >= least; },
                               NoGradient{}, kFlag};
 
@@ -182,8 +181,7 @@ OperandRule Statistics::operands(Measured what) {
     if (!is_floating(x.dtype()) || !matches_wildcard(layer, options_.layers)) return x;
     const std::string role_name(to_string(role));
     const int number = operands_[{layer, role_name}]++;
-    measure(as_read(x, stored_), stored_, layer, role_name, role,
-            declared_ ? declared_->saturated(x, role, layer, number) : Tensor{});
+    measure(x, stored_, layer, role_name, role, declared_ ? declared_->saturated(x, role, layer, number) : Tensor{});
     return x;
   };
 }
@@ -206,14 +204,14 @@ void Statistics::measure(const Tensor& x, Dtype stored, const std::string& layer
                          OperandRole axes, const Tensor& saturated) {
   Observation now{{.layer = layer, .role = role, .place = observed_.size()}};
   const Limits limits = limits_of(stored);
-  const Axes all = all_axes(x.shape());
+  const Tensor value = as_read(x, stored);
   now.elements = x.shape().size();
   const double usual = limits.saturated;
-  const Tensor at_largest = saturated.has_value() ? saturated : reaches(x, usual, limits.saturated);
-  now.counts = {count_of(vanishes(x, limits.zero)), count_of(at_largest), count_of(reaches(x, usual, limits.infinite)),
-                count_of(has_no_value(x, usual))};
-  now.largest = cast(cast(max(height(x, limits.infinite), all, true), stored), Dtype::f32);
-  const Tensor sizes = total(share_of_mean(cast(x, Dtype::f32), limits.infinite));
+  const Tensor at_largest = saturated.has_value() ? saturated : reaches(value, usual, limits.saturated);
+  now.counts = {count_of(vanishes(value, limits.zero)), count_of(at_largest),
+                count_of(reaches(value, usual, limits.infinite)), count_of(has_no_value(value, usual))};
+  now.largest = cast(cast(max(height(value, limits.infinite), all_axes(x.shape()), true), stored), Dtype::f32);
+  const Tensor sizes = total(share_of_mean(cast(value, Dtype::f32), limits.infinite));
   const auto elements = static_cast<double>(std::max<std::int64_t>(now.elements, 1));
   now.means = {minimum(sizes * (1 / elements), now.largest)};  // a sum beyond f32 says nothing else
   if (!formats_.empty()) measure_formats(x, axes, now);

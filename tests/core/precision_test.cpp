@@ -203,6 +203,41 @@ TEST(Precision, ShadowsFollowTheirMasters) {
   expect_up_to_date("after a set from outside");
 }
 
+// A Variable that is cast to the policy's halves is there in halves: with the same numbers, in half the bytes.
+TEST(Precision, CastsReadShadows) {
+  Parameters p(3);
+  const Variable w = p.make("w", {5, 4});
+  w.set(Tensor(random_array({5, 4}, -1, 1, 1).to(Dtype::f32)));
+  const Tensor x = random_array({3, 5}, -1, 1, 2).to(Dtype::f32);
+  for (const auto& [policy, half] :
+       {std::pair(PrecisionPolicy::fp16, Dtype::f16), {PrecisionPolicy::bf16, Dtype::bf16}}) {
+    const auto reads_master = [&](const Tensor& y) {
+      for (const Tensor& node : topological(apply_precision(simplify({.outputs = {y}}), policy))) {
+        const auto* input = std::get_if<Input>(&node.node().op);
+        if (input && input->variable && node.dtype() == Dtype::f32) return true;
+      }
+      return false;
+    };
+    {
+      const Trace trace;
+      const Tensor rounded = sum(cast(Tensor(w), half)), turned = sum(cast(transpose(w), half));
+      EXPECT_FALSE(reads_master(sum(matmul(x, w)) + rounded));
+      EXPECT_FALSE(reads_master(sum(matmul(x, w)) + turned));
+      EXPECT_TRUE(reads_master(rounded + sum(Tensor(w))));
+      EXPECT_TRUE(reads_master(sum(cast(Tensor(w), half == Dtype::f16 ? Dtype::bf16 : Dtype::f16))));
+    }
+    double expected = 0;
+    for (const double each : testing::values_of(cast(Tensor(w), half))) expected += each;
+    Step step(
+        cpu(),
+        [&](const Inputs&) {
+          return Outputs{{"sum", sum(cast(cast(Tensor(w), half), Dtype::f32))}};
+        },
+        policy);
+    EXPECT_NEAR(step({})["sum"].item(), expected, 1e-2);
+  }
+}
+
 TEST(Precision, MapsOfHalvesStayWhereTheyFeedTheLoss) {
   // The last product is read by the loss alone and keeps f32; what its gradient becomes is rounded for its products.
   Net net;

@@ -95,6 +95,32 @@ TEST(Statistics, HistogramsCountPowersOfTwoOfASample) {
   EXPECT_EQ(at(1, 10), 0);
 }
 
+// Of 40,000 numbers every other column; the scale is that of the largest, which is between them.
+TEST(Statistics, ShadowFormatsSeeASampleWithTheScaleOfAll) {
+  std::vector<float> values(40000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 100 : 30;
+  values[1] = -10000;
+  const struct {
+    const char* scale;
+    double error, lost;
+  } rows[] = {{"tensor", 28.0 * 28 / 10000, 0},  // in units of 128: 100 becomes 128
+              {"none", 0, 0}};
+  for (const auto& row : rows) {
+    Statistics statistics({.shadow = {"int8"}, .scale = row.scale});
+    Step step(test_backend(), [&](const Inputs& in) {
+      statistics.observe(in["x"], "x", "activations");
+      statistics.record(0);
+      return Outputs{};
+    });
+    step({{"x", Array::from(values, {40, 1000})}});
+    const TensorStatistics found = statistics.results()[0];
+    EXPECT_EQ(found.elements, 40000);
+    EXPECT_EQ(found.largest, 10000);
+    EXPECT_NEAR(found.formats[0].error, row.error, 1e-6) << row.scale;
+    EXPECT_EQ(found.formats[0].lost, row.lost) << row.scale;
+  }
+}
+
 const std::vector<float> kX = {0, 100, -3, 0.01F, 448, -1000};
 
 TEST(Statistics, ShadowFormatsOfEachOperandOverTheSteps) {
