@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nixie/core/base/random.h"
+#include "nixie/core/base/threads.h"
 
 namespace nixie {
 namespace {
@@ -23,21 +24,41 @@ std::array<std::uint32_t, 4> block(std::uint64_t number, std::uint64_t stream) {
   return philox({static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32), 0, 0}, stream);
 }
 
-void fill_uniform(std::span<float> values, std::uint64_t stream, float low, float high) {
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    const auto words = block(i / 4, stream);
-    for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j)
-      values[j] = low + (high - low) * uniform_from(words[j % 4]);
+// Calls fill(begin, end) for pieces of the indices below `size`, at once where there are many: a number depends on its
+// index alone.
+template <class Fill>
+void in_pieces(std::size_t size, const Fill& fill) {
+  constexpr std::size_t kPiece = std::size_t{1} << 16, kMany = 8;
+  if (size < kMany * kPiece) return fill(0, size);
+  try {
+    share_out("draw", static_cast<std::int64_t>((size + kPiece - 1) / kPiece), [&](std::int64_t piece) {
+      const std::size_t begin = static_cast<std::size_t>(piece) * kPiece;
+      fill(begin, std::min(begin + kPiece, size));
+    });
+  } catch (const NoThread&) {
+    fill(0, size);
   }
 }
 
+void fill_uniform(std::span<float> values, std::uint64_t stream, float low, float high) {
+  in_pieces(values.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; i += 4) {
+      const auto words = block(i / 4, stream);
+      for (std::size_t j = i; j < std::min(i + 4, end); ++j)
+        values[j] = low + (high - low) * uniform_from(words[j % 4]);
+    }
+  });
+}
+
 void fill_normal(std::span<float> values, std::uint64_t stream, float mean, float deviation) {
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    const auto words = block(i / 4, stream);
-    const auto first = normals_from(words[0], words[1]), second = normals_from(words[2], words[3]);
-    const float normals[4] = {first[0], first[1], second[0], second[1]};
-    for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j) values[j] = mean + deviation * normals[j % 4];
-  }
+  in_pieces(values.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; i += 4) {
+      const auto words = block(i / 4, stream);
+      const auto first = normals_from(words[0], words[1]), second = normals_from(words[2], words[3]);
+      const float normals[4] = {first[0], first[1], second[0], second[1]};
+      for (std::size_t j = i; j < std::min(i + 4, end); ++j) values[j] = mean + deviation * normals[j % 4];
+    }
+  });
 }
 
 // Modified Gram-Schmidt, twice, over the vectors of the shorter side (Giraud et al. 2005: twice is enough).

@@ -292,6 +292,16 @@ TEST(Parameters, NamesScopesAndSeeds) {
   EXPECT_NE(values, Parameters(4).make("features.0.weight", {4, 3}, Init::kaiming()).array().to_vector<float>());
 }
 
+// Large arrays are drawn by many threads.
+TEST(Init, ANumberDependsOnItsPlaceAlone) {
+  const std::int64_t few = 70'001, many = 600'001;
+  for (const Init& init : {Init::normal(0.5f, 2), Init::uniform(-1, 3)}) {
+    const Array short_one = init.make({few}, 7), long_one = init.make({many}, 7);
+    EXPECT_TRUE(std::ranges::equal(short_one.data<float>(), long_one.data<float>().first(few)));
+    EXPECT_NE(long_one.data<float>()[many - 1], 0);
+  }
+}
+
 TEST(Init, MomentsAndOrthonormality) {
   struct Row {
     Init init;

@@ -37,17 +37,17 @@ std::vector<const char*> options() {
 
 class Program {
  public:
-  explicit Program(const std::string& source) {
+  Program(const Nvrtc& nvrtc, const std::string& source) : nvrtc_(nvrtc) {
     std::vector<const char*> names, texts;
     for (const EmbeddedFile& file : embedded_kernels()) {
       names.push_back(file.name);
       texts.push_back(file.text.data());
     }
-    expect(nvrtc().create(&program_, source.c_str(), "kernel.cu", static_cast<int>(names.size()), texts.data(),
-                          names.data()),
+    expect(nvrtc_.create(&program_, source.c_str(), "kernel.cu", static_cast<int>(names.size()), texts.data(),
+                         names.data()),
            "");
   }
-  ~Program() { nvrtc().destroy(&program_); }
+  ~Program() { nvrtc_.destroy(&program_); }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -55,25 +55,26 @@ class Program {
     const std::string gpu = "--gpu-architecture=" + architecture;
     std::vector<const char*> all = options();
     all.push_back(gpu.c_str());
-    const nvrtcResult result = nvrtc().compile(program_, static_cast<int>(all.size()), all.data());
+    const nvrtcResult result = nvrtc_.compile(program_, static_cast<int>(all.size()), all.data());
     Cubin cubin;
     std::size_t size = 0;
-    expect(nvrtc().log_size(program_, &size), "");
+    expect(nvrtc_.log_size(program_, &size), "");
     cubin.log.resize(size);
-    expect(nvrtc().log(program_, cubin.log.data()), "");
+    expect(nvrtc_.log(program_, cubin.log.data()), "");
     while (!cubin.log.empty() && cubin.log.back() == '\0') cubin.log.pop_back();
     expect(result, cubin.log);
-    expect(nvrtc().cubin_size(program_, &size), "");
+    expect(nvrtc_.cubin_size(program_, &size), "");
     cubin.code.resize(size);
-    expect(nvrtc().cubin(program_, cubin.code.data()), "");
+    expect(nvrtc_.cubin(program_, cubin.code.data()), "");
     return cubin;
   }
 
  private:
-  static void expect(nvrtcResult result, const std::string& log) {
+  void expect(nvrtcResult result, const std::string& log) const {
     if (result != NVRTC_SUCCESS)
-      fail(Fault::device, "nvrtc: ", nvrtc().error_string(result), log.empty() ? "" : ": ", log);
+      fail(Fault::device, "nvrtc: ", nvrtc_.error_string(result), log.empty() ? "" : ": ", log);
   }
+  const Nvrtc& nvrtc_;
   nvrtcProgram program_ = nullptr;
 };
 
@@ -97,11 +98,12 @@ std::string key_text(const std::string& source, const std::string& architecture)
   return key;
 }
 
-Cubin compile_one(const std::string& source, const std::string& architecture) {
+Cubin compile_one(const std::string& source, const std::string& architecture, int worker) {
   const CubinCache& cache = cubin_cache();
   const std::string key = key_text(source, architecture);
   if (std::optional<Cubin> found = cache.find(key)) return *std::move(found);
-  Cubin cubin = Program(source).compile(architecture);
+  const bool is_one_of_many = worker > 2;
+  Cubin cubin = Program(is_one_of_many && worker % 2 == 1 ? second_nvrtc() : nvrtc(), source).compile(architecture);
   cache.keep(key, cubin);
   return cubin;
 }
@@ -115,13 +117,15 @@ struct Compilation::State {
   std::vector<std::size_t> work = {};
   std::vector<Cubin> cubins = std::vector<Cubin>(sources.size());
   std::atomic<std::size_t> next = 0;
+  std::atomic<int> workers = 0;
   std::mutex mutex = {};
   std::exception_ptr error = {};
   std::vector<std::jthread> threads = {};
 
   void run() {
+    const int worker = workers++;
     for (std::size_t i; (i = next++) < work.size();) try {
-        cubins[work[i]] = compile_one(sources[work[i]], architecture);
+        cubins[work[i]] = compile_one(sources[work[i]], architecture, worker);
       } catch (...) {
         const std::lock_guard lock(mutex);
         error = std::current_exception();

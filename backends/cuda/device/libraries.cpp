@@ -1,13 +1,17 @@
 // Opens the CUDA libraries with dlopen and fills their tables.
 #include "nixie/backends/cuda/device/libraries.h"
 
+#include <array>
+#include <optional>
+
 #include "nixie/backends/cuda/device/shared_library.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie::cuda {
 namespace {
 
-Nvrtc open_nvrtc() {
-  const SharedLibrary library("libnvrtc.so", {".13", ".12", ""}, "CUDA's NVRTC 12 or newer");
+Nvrtc open_nvrtc(const char* stem) {
+  const SharedLibrary library(stem, {".13", ".12", ""}, "CUDA's NVRTC 12 or newer");
   Nvrtc table;
   library.find(table.version, "nvrtcVersion");
   library.find(table.error_string, "nvrtcGetErrorString");
@@ -19,6 +23,16 @@ Nvrtc open_nvrtc() {
   library.find(table.cubin_size, "nvrtcGetCUBINSize");
   library.find(table.cubin, "nvrtcGetCUBIN");
   return table;
+}
+
+// Not every toolkit has it, and another version would compile other machine code.
+std::optional<Nvrtc> open_second_nvrtc() try {
+  const Nvrtc table = open_nvrtc("libnvrtc.alt.so");
+  std::array<int, 2> version{}, first{};
+  table.version(&version[0], &version[1]), nvrtc().version(&first[0], &first[1]);
+  return version == first ? std::optional(table) : std::nullopt;
+} catch (const Error&) {
+  return {};
 }
 
 CublasLt open_cublas_lt() {
@@ -56,8 +70,13 @@ Curand open_curand() {
 }  // namespace
 
 const Nvrtc& nvrtc() {
-  static const Nvrtc table = open_nvrtc();
+  static const Nvrtc table = open_nvrtc("libnvrtc.so");
   return table;
+}
+
+const Nvrtc& second_nvrtc() {
+  static const std::optional<Nvrtc> table = open_second_nvrtc();
+  return table ? *table : nvrtc();
 }
 
 const CublasLt& cublas_lt() {

@@ -42,7 +42,7 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   give_second_axis(plan);
   merge_phases(plan, chip);
   lower_strided_input_grads(plan);
-  if (chip.has_wgmma()) lower_to_planes(plan, chip);
+  if (chip.has_wgmma()) lower_to_planes(plan, chip), merge_pixels(plan);
   if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);
   split_rows(plan);
   lay_out_pools(plan);

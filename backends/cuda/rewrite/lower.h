@@ -46,6 +46,10 @@ void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
 void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible = false,
                      std::int64_t most_bytes = std::int64_t{1} << 30);
 
+/// Turns convolutions with three spatial axes whose windows have one pixel of a plane into ones with two, over the
+/// depth and the pixels of a plane.
+void merge_pixels(Plan& plan);
+
 /// Transforms 16-bit convolutions that only portable kernels accept to a form for Hopper's kernels, if an estimate says
 /// that this is faster. `by_rank`, for tests: wherever possible, strided input gradients included, in the form of this
 /// rank by estimate (0: the fastest), modulo the number of forms.

@@ -101,6 +101,31 @@ TEST_P(Volumes, HaveStridedGradientsInPhases) {
 INSTANTIATE_TEST_SUITE_P(Layers, Volumes, testing::ValuesIn(volumes()),
                          [](const auto& info) { return info.param.name; });
 
+// Windows of one pixel of a plane, whatever their depth; others stay.
+TEST(Space, WindowsAlongTheDepthAreOverThePixelsOfPlanes) {
+  const std::vector<Case> depths = {
+      {"3x1x1", {2, 8, 5, 6, 7}, {6, 8, 3, 1, 1}, {.stride = {1, 1, 1}, .pad = {1, 0, 0}, .dilation = {1, 1, 1}}},
+      {"strided_groups",
+       {2, 6, 9, 4, 3},
+       {4, 3, 3, 1, 1},
+       {.stride = {2, 1, 1}, .pad = {2, 0, 0}, .dilation = {2, 1, 1}, .groups = 2}},
+      {"one_row", {1, 4, 5, 1, 7}, {3, 4, 2, 1, 1}, {.stride = {1, 1, 1}, .pad = {0, 0, 0}, .dilation = {1, 3, 1}}},
+      {"3x1x3", {2, 8, 5, 6, 7}, {6, 8, 3, 1, 3}, {.stride = {1, 1, 1}, .pad = {1, 0, 1}, .dilation = {1, 1, 1}}},
+      {"padded", {2, 8, 5, 6, 7}, {6, 8, 3, 1, 1}, {.stride = {1, 1, 1}, .pad = {1, 1, 0}, .dilation = {1, 1, 1}}},
+      {"steps", {2, 8, 5, 6, 7}, {6, 8, 3, 1, 1}, {.stride = {1, 2, 1}, .pad = {1, 0, 0}, .dilation = {1, 1, 1}}},
+  };
+  for (const Case& c : depths)
+    for (bool channels_last : {false, true})
+      for (const Draft& draft : cuda_plans::convolutions(Dtype::f64, c.x, c.w, c.conv, channels_last)) {
+        SCOPED_TRACE(c.name + " " + draft.name);
+        const bool stays = c.w[4] > 1 || c.conv.pad[1] > 0 || c.conv.stride[1] > 1;
+        Draft lowered = draft;
+        cuda::merge_pixels(lowered.plan);
+        EXPECT_EQ(heads_over(lowered.plan, 4), stays ? 0 : 1);
+        expect_unchanged(draft, lowered);
+      }
+}
+
 TEST(Space, LinesAreImagesOfOneRow) {
   const std::vector<Case> lines = {
       {"odd", {3, 4, 17}, {6, 4, 5}, {.stride = {2}, .pad = {3}, .dilation = {2}}},
@@ -166,9 +191,11 @@ TEST(Space, TakesKernelsAlongThatReadTheResults) {
 // Lines and volumes of halves, large enough to leave the portable kernels on Hopper in every role.
 std::vector<Case> large() {
   const Conv line{.stride = {1}, .pad = {7}, .dilation = {1}},
-      volume{.stride = {1, 1, 1}, .pad = {1, 1, 1}, .dilation = {1, 1, 1}};
+      volume{.stride = {1, 1, 1}, .pad = {1, 1, 1}, .dilation = {1, 1, 1}},
+      depth{.stride = {1, 1, 1}, .pad = {1, 0, 0}, .dilation = {1, 1, 1}};
   return {{"line", {64, 128, 625}, {128, 128, 15}, line},
           {"volume", {4, 64, 16, 28, 28}, {128, 64, 3, 3, 3}, volume},
+          {"depth", {4, 144, 8, 28, 28}, {64, 144, 3, 1, 1}, depth},
           {"first_of_three_channels", {4, 3, 16, 56, 56}, {64, 3, 3, 3, 3}, volume}};
 }
 

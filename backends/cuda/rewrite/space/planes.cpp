@@ -61,6 +61,7 @@ class PlaneLowering {
     const bool in_turns = conv->role == ConvRole::filter_grad || can_cut(kernel, 0);
     if (depth.taps > kMostTaps || (copied > most_bytes_ && !in_turns)) return false;
     if (wherever_possible_) return true;
+    if (copied > 0 && has_pixels(kernel)) return false;  // which needs no copy
     const Dtype dtype = dtype_of(plan_, kernel.head->operands[0]);
     const bool halves = dtype == Dtype::f16 || dtype == Dtype::bf16;
     if (!halves && dtype != Dtype::f32) return false;

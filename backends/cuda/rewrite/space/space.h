@@ -17,7 +17,12 @@ bool has_planes(const Kernel& kernel);
 /// Such a kernel over [N * D, C, H, W].
 Kernel over_planes(Kernel kernel);
 
-/// The same for an operand.
+/// Whether a kernel does the same for each pixel of a plane, and its rows and columns can be merged into one axis.
+bool has_pixels(const Kernel& kernel);
+/// Such a kernel over [N, C, D, H * W].
+Kernel over_pixels(Kernel kernel);
+
+/// The same as has_planes for an operand.
 bool has_planes(const Operand& operand);
 Operand over_planes(const Operand& operand);
 
