@@ -43,7 +43,8 @@ NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vect
                          bool prefetches) {
   BodyWriter body(plan, kernel, false, Order::nhwc);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const std::string code = load_and_run(body, kernel, lanes, "float", prefetches);
+  const bool of_integers = kernel.head && kernel.head->dtype == Dtype::i32;
+  const std::string code = load_and_run(body, kernel, lanes, of_integers ? "int" : "float", prefetches);
   const bool reduces = !kernel.stages.back().reductions.empty();
   NhwcFunctor result;
   result.text = fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",
