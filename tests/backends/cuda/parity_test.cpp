@@ -13,6 +13,7 @@
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/head_plans.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 
 namespace nixie {
@@ -93,6 +94,30 @@ TEST_P(CudaParityOf, Rows) { compare(cuda_plans::all_row_heads(GetParam())); }
 TEST(CudaParity, ProductsOf8BitFloats) {
   compare(cuda_plans::products_of_stored(Math::fp32), 0x1p-12);
   compare(cuda_plans::products_of_stored(Math::ieee));
+}
+
+double any_byte(Dtype dtype, std::mt19937& random) {
+  const int least = dtype == Dtype::u8 ? 0 : -128;
+  return std::uniform_int_distribution<int>(least, least + 255)(random);
+}
+
+// On tensor cores, with their terms inside or copied so; where columns or terms are odd or few, by other kernels.
+TEST(CudaParity, ProductsOfBytesAreExact) {
+  const auto cuda = device();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  const auto cpu = make_cpu_backend();
+  for (const Dtype left : {Dtype::u8, Dtype::i8})
+    for (const Dtype right : {Dtype::u8, Dtype::i8})
+      for (const bool rows : {false, true})
+        for (const auto& [m, n, k] : {std::array{1000, 776, 208}, std::array{896, 904, 1040},
+                                      std::array{1537, 1032, 32}, std::array{777, 1016, 48}, std::array{1000, 777, 64},
+                                      std::array{900, 1024, 31}, std::array{900, 1024, 90}, std::array{65, 33, 7}}) {
+          const Draft draft = hopper_plans::stored_product("bytes", m, n, k, left, right, rows);
+          const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, any_byte),
+                                   found = cuda_plans::run(*cuda, draft, 2, any_byte);
+          for (std::size_t i = 0; i < found.size(); ++i)
+            cuda_plans::expect_close(found[i], expected[i], {}, fmt::format("{} {} {}x{}x{}", left, right, m, n, k));
+        }
 }
 
 // f32 whose operands may be rounded to 10 bits of mantissa: sums of tens to thousands of such products.
