@@ -106,18 +106,22 @@ TEST(CudaParity, ProductsOfBytesAreExact) {
   const auto cuda = device();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const auto cpu = make_cpu_backend();
-  for (const Dtype left : {Dtype::u8, Dtype::i8})
-    for (const Dtype right : {Dtype::u8, Dtype::i8})
-      for (const bool rows : {false, true})
-        for (const auto& [m, n, k] : {std::array{1000, 776, 208}, std::array{896, 904, 1040},
-                                      std::array{1537, 1032, 32}, std::array{777, 1016, 48}, std::array{1000, 777, 64},
-                                      std::array{900, 1024, 31}, std::array{900, 1024, 90}, std::array{65, 33, 7}}) {
-          const Draft draft = hopper_plans::stored_product("bytes", m, n, k, left, right, rows);
-          const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, any_byte),
-                                   found = cuda_plans::run(*cuda, draft, 2, any_byte);
-          for (std::size_t i = 0; i < found.size(); ++i)
-            cuda_plans::expect_close(found[i], expected[i], {}, fmt::format("{} {} {}x{}x{}", left, right, m, n, k));
-        }
+  struct Case {
+    Dtype left, right;
+    std::array<int, 3> sizes;
+    bool rows = false;
+  };
+  const Dtype u8 = Dtype::u8, i8 = Dtype::i8;
+  for (const auto& [left, right, sizes, rows] :
+       {Case{u8, i8, {1000, 776, 208}}, Case{i8, u8, {896, 904, 528}}, Case{u8, u8, {1537, 1032, 32}},
+        Case{i8, i8, {777, 1016, 48}, true}, Case{u8, u8, {1000, 1008, 96}, true}, Case{i8, i8, {1000, 777, 64}},
+        Case{i8, u8, {900, 1024, 31}}, Case{i8, i8, {900, 1024, 90}}, Case{u8, i8, {65, 33, 7}, true}}) {
+    const Draft draft = hopper_plans::stored_product("bytes", sizes[0], sizes[1], sizes[2], left, right, rows);
+    const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, any_byte),
+                             found = cuda_plans::run(*cuda, draft, 2, any_byte);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      cuda_plans::expect_close(found[i], expected[i], {}, fmt::format("{} {} {}", left, right, fmt::join(sizes, "x")));
+  }
 }
 
 // f32 whose operands may be rounded to 10 bits of mantissa: sums of tens to thousands of such products.
