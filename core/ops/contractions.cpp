@@ -87,8 +87,9 @@ Tensor matmul(const Tensor& plain_left, const Tensor& plain_right, MatmulOptions
   const Dtype dtype = dtype_of_product(a, b);
   std::vector<std::int64_t> sizes = batch.sizes();
   sizes.insert(sizes.end(), {a.shape()[-2], b.shape()[-1]});
-  // Products of two 8-bit floats are exact in f32, so kernels may read them as they are.
-  const bool as_stored = is_f8(a.dtype()) && is_f8(b.dtype());
+  // Products of two 8-bit floats are exact in f32, those of bytes in i32, so kernels may read them as they are.
+  const auto is_byte = [](const Tensor& x) { return x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8; };
+  const bool as_stored = (is_f8(a.dtype()) && is_f8(b.dtype())) || (is_byte(a) && is_byte(b));
   const auto operand = [&](const Tensor& x) { return as_stored ? with_batch(x) : retype(with_batch(x), dtype); };
   Tensor y = Tensor::make(Matmul{}, {operand(a), operand(b)}, Shape(std::move(sizes)), dtype);
   if (left.rank() == 1) y = squeeze(y, {-2});

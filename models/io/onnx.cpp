@@ -259,8 +259,9 @@ class Exporter {
     };
     const bool broadcasts = (is_whole(a, x.inputs()[0]) && is_matrix(b, x.inputs()[1])) ||
                             (is_matrix(a, x.inputs()[0]) && is_whole(b, x.inputs()[1]));
-    if (broadcasts) return graph_.add("MatMul", {a.name, b.name});
-    return graph_.add("MatMul", {full(x.inputs()[0]), full(x.inputs()[1])});
+    const char* op = x.dtype() == x.inputs()[0].dtype() ? "MatMul" : "MatMulInteger";  // bytes give i32
+    if (broadcasts) return graph_.add(op, {a.name, b.name});
+    return graph_.add(op, {full(x.inputs()[0]), full(x.inputs()[1])});
   }
 
   OnnxOptions options_;

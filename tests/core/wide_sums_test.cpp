@@ -147,5 +147,24 @@ TEST(WideSums, OfMoreClassesThanAHalfCounts) {
   expect_values(sum(slice(softmax(logits, {1}), {Index(0), Index::range(0, 100)})), {100 / 70000.0}, 1e-2);
 }
 
+// In one kernel, which reads them as they are.
+TEST(WideSums, ProductsOfBytesAreI32) {
+  const auto drawn = [](Dtype dtype, const Shape& shape, unsigned seed) {
+    return testing::random_array(shape, dtype == Dtype::u8 ? 0 : -128, dtype == Dtype::u8 ? 256 : 128, seed).to(dtype);
+  };
+  for (const Dtype left : {Dtype::u8, Dtype::i8})
+    for (const Dtype right : {Dtype::u8, Dtype::i8}) {
+      const Array a = drawn(left, {3, 40}, 1), b = drawn(right, {40, 5}, 2);
+      const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+      std::vector<double> expected(15);
+      for (std::size_t i = 0; i < 600; ++i) expected[i / 200 * 5 + i % 5] += x[i / 5] * y[i % 200];
+      const Tensor z = matmul(a, b);
+      EXPECT_EQ(z.dtype(), Dtype::i32);
+      expect_values(z, expected, 0);
+      Step step(cpu(), [](const Inputs& in) { return Outputs{{"z", matmul(in["a"], in["b"])}}; });
+      EXPECT_EQ(step.plan({{"a", a}, {"b", b}}).kernels.size(), 1u);
+    }
+}
+
 }  // namespace
 }  // namespace nixie

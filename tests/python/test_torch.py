@@ -203,6 +203,23 @@ class Torch(unittest.TestCase):
         self.assertFalse(torch.equal(model[1].running_mean, mean), "running statistics are written in place")
         self.assertEqual((len(forward.kernels), len(backward.kernels)), (15, 16))
 
+    def test_linear_layers_of_more_axes(self):
+        """An activation is computed by the product's kernel, forward and backward, though views lie between them."""
+        model, x = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 5), nn.SiLU()), torch.randn(2, 3, 4, 6)
+        forward, backward = self.plans_of(model, x)
+        self.assertEqual(forward.kernels, ["matmul + add + gelu", "matmul + add + sigmoid + mul"])
+        others = [label for label in backward.kernels if "matmul" not in label and "sum" not in label]
+        self.assertEqual(len(others), 1, "the last activation's gradient, which follows no product")
+        for run in (model, torch.compile(model, backend="nixie")):
+            model.zero_grad()
+            y = run(x)
+            y.square().sum().backward()
+            found = [y.detach(), *(each.grad for each in model.parameters())]
+            if run is not model:
+                for ours, theirs in zip(found, before):
+                    self.close(ours, theirs)
+            before = found
+
     def test_holds_results_of_two_calls(self):
         model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
         compiled, x, y = torch.compile(model, backend="nixie"), torch.randn(8, 4), torch.randn(8, 4)

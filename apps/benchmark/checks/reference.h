@@ -26,6 +26,10 @@ class Elements {
         return static_cast<double>(static_cast<float>(reinterpret_cast<const Half*>(bytes_)[position]));
       case Dtype::bf16:
         return static_cast<double>(static_cast<float>(reinterpret_cast<const Bfloat16*>(bytes_)[position]));
+      case Dtype::f8e4m3:
+        return static_cast<double>(static_cast<float>(reinterpret_cast<const F8e4m3*>(bytes_)[position]));
+      case Dtype::f8e5m2:
+        return static_cast<double>(static_cast<float>(reinterpret_cast<const F8e5m2*>(bytes_)[position]));
       case Dtype::f32:
         return static_cast<double>(reinterpret_cast<const float*>(bytes_)[position]);
       default:

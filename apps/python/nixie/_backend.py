@@ -250,8 +250,47 @@ def _order(node):
     return order or tuple(range(x.dim()))
 
 
+def _is_pointwise(node):
+    return node.op == "call_function" and (torch.Tag.pointwise in getattr(node.target, "tags", ()) or node.target is aten._to_copy.default)
+
+
+def _is_of_rows(view):
+    """Whether a node views a matrix, whose columns stay, as an array of more axes."""
+    if view.target is not aten.view.default:
+        return False
+    matrix, shape = view.args[0].meta["val"].shape, view.meta["val"].shape
+    return len(matrix) == 2 and len(shape) > 2 and matrix[1] == shape[-1]
+
+
+def _keep_rows(graph):
+    """Elementwise ops on views of products are computed on matrices, so that a product and what follows can be one kernel. Ops that
+    share operands move together, or not at all."""
+    groups = {}  # of views and of ops on nothing else
+    for node in graph.nodes:
+        given = node.all_input_nodes if _is_pointwise(node) else []
+        if not given or not all(each in groups or _is_of_rows(each) for each in given):
+            continue
+        if len({each.meta["val"].shape for each in (node, *given)}) == 1:
+            group = {node}.union(*(groups.get(each, {each}) for each in given))
+            groups.update(dict.fromkeys(group, group))
+    matrices = {}
+    for node, group in list(groups.items()):
+        views = [each for each in group if _is_of_rows(each)]
+        if any(each.args[0].target in (aten.mm.default, aten.addmm.default) for each in views):
+            matrices.update((view, view.args[0]) for view in views)
+    for node in graph.nodes:
+        if node in groups and node not in matrices and all(each in matrices for each in node.all_input_nodes):
+            view = node.all_input_nodes[0]  # of a matrix or, by now, of what one became
+            with graph.inserting_before(node):
+                inner = graph.node_copy(node, matrices.get)
+            inner.meta["val"] = node.meta["val"].reshape(matrices[view].meta["val"].shape)
+            matrices[node] = inner
+            node.target, node.args, node.kwargs = aten.view.default, (inner, view.args[1]), {}
+
+
 def _compiled(module, inputs):
     _resize_nearest(module.graph)
+    _keep_rows(module.graph)
     module.graph.eliminate_dead_code()
     supported = _Supported()
     partitioner = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)

@@ -72,7 +72,8 @@ NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vect
                          const FunctorMembers& members) {
   BodyWriter body(plan, kernel, false, Order::nhwc);
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
-  const std::string code = load_and_run(body, kernel, lanes, "float", members);
+  const bool of_integers = kernel.head && kernel.head->dtype == Dtype::i32;
+  const std::string code = load_and_run(body, kernel, lanes, of_integers ? "int" : "float", members);
   const bool reduces = !kernel.stages.back().reductions.empty();
   NhwcFunctor result;
   result.text = fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",

@@ -219,6 +219,9 @@ inline std::vector<Case> cases() {
   add_stored("stored_product_long", 1, 896, 904, 4096, e4m3, e5m2);
   add_stored("stored_product_copied", 1, 776, 1000, 272, e4m3, e4m3, true);
   add_stored("stored_product_turned", 1, 784, 1040, 288, e5m2, e4m3, true);
+  add_stored("stored_product_bytes", 1, 1000, 776, 208, Dtype::u8, Dtype::i8);
+  add_stored("stored_product_bytes_long", 1, 896, 904, 4096, Dtype::i8, Dtype::i8, true);
+  add_stored("stored_product_bytes_small_falls_back", 0, 80, 72, 112, Dtype::u8, Dtype::u8);
   add_stored("stored_product_odd_falls_back", 0, 776, 1000, 200, e4m3, e5m2);
   add_stored("stored_product_small_falls_back", 0, 80, 72, 112, e5m2, e4m3, true);
   add_stored("stored_product_ieee", 0, 136, 72, 240, e4m3, e4m3, false, Math::ieee);
@@ -297,6 +300,7 @@ inline std::vector<Case> cases() {
                                          {"input_grad_phases_7x7_ieee", -3},  // merged
                                          {"input_grad_c96_ieee", -2},         // folded
                                          {"stored_product_copied", -1},
+                                         {"stored_product_bytes_long", -1},
                                          {"stored_product_turned", -1},
                                          {"matrix_update_falls_back", -1},
                                          {"matrix_product_small_falls_back", -1},

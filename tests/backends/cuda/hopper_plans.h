@@ -355,20 +355,28 @@ inline Draft matrix_product(const std::string& name, std::int64_t m, std::int64_
   return d;
 }
 
-/// a b / 8 + bias of a row, of 8-bit floats; a [m, k] and b [k, n] with their terms inside, or b in rows.
+/// a b / 8 + bias of a row, of 8-bit floats, or a b of bytes; a [m, k] and b [k, n] with their terms inside, or b in
+/// rows.
 inline Draft stored_product(const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k, Dtype of_a,
                             Dtype of_b, bool rows_of_b, Math math = Math::fp32) {
   Draft d(name);
+  const bool floats = is_floating(of_a);
   const int a = d.slot(of_a, {m, k}), b = d.slot(of_b, rows_of_b ? Shape{k, n} : Shape{n, k}),
             bias = d.slot(Dtype::f32, {m, 1});
   Kernel kernel{.label = "matmul", .domain = {m, n}};
   const Strides strides_of_b = rows_of_b ? Strides{n, 1} : Strides{1, k};
-  kernel.head = Head{Matmul{math}, {{a, 0, {m, k}, {k, 1}}, {b, 0, {k, n}, strides_of_b}}, Dtype::f32};
-  kernel.loads = {{.slot = bias, .strides = {1, 0}}};
-  kernel.stores = {d.dense(d.output(Dtype::f16, kernel.domain)), d.dense(d.output(Dtype::f32, kernel.domain))};
-  kernel.stages = {
-      {.body = {head(), number(0.125), apply(Primitive::mul, {0, 1}), load(0), apply(Primitive::add, {2, 3})},
-       .stores = {{4, 0}, {4, 1}}}};
+  kernel.head =
+      Head{Matmul{math}, {{a, 0, {m, k}, {k, 1}}, {b, 0, {k, n}, strides_of_b}}, floats ? Dtype::f32 : Dtype::i32};
+  kernel.stores = {d.dense(d.output(floats ? Dtype::f16 : Dtype::i32, kernel.domain)),
+                   d.dense(d.output(Dtype::f32, kernel.domain))};
+  if (floats) {
+    kernel.loads = {{.slot = bias, .strides = {1, 0}}};
+    kernel.stages = {
+        {.body = {head(), number(0.125), apply(Primitive::mul, {0, 1}), load(0), apply(Primitive::add, {2, 3})},
+         .stores = {{4, 0}, {4, 1}}}};
+  } else {
+    kernel.stages = {{.body = {{.primitive = Primitive::head, .type = Dtype::i32}}, .stores = {{0, 0}, {0, 1}}}};
+  }
   d.plan.kernels = {kernel};
   return d;
 }

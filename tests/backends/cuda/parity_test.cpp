@@ -13,6 +13,7 @@
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/head_plans.h"
+#include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
 
 namespace nixie {
@@ -93,6 +94,34 @@ TEST_P(CudaParityOf, Rows) { compare(cuda_plans::all_row_heads(GetParam())); }
 TEST(CudaParity, ProductsOf8BitFloats) {
   compare(cuda_plans::products_of_stored(Math::fp32), 0x1p-12);
   compare(cuda_plans::products_of_stored(Math::ieee));
+}
+
+double any_byte(Dtype dtype, std::mt19937& random) {
+  const int least = dtype == Dtype::u8 ? 0 : -128;
+  return std::uniform_int_distribution<int>(least, least + 255)(random);
+}
+
+// On tensor cores, with their terms inside or copied so; where columns or terms are odd or few, by other kernels.
+TEST(CudaParity, ProductsOfBytesAreExact) {
+  const auto cuda = device();
+  if (!cuda) GTEST_SKIP() << "no GPU";
+  const auto cpu = make_cpu_backend();
+  struct Case {
+    Dtype left, right;
+    std::array<int, 3> sizes;
+    bool rows = false;
+  };
+  const Dtype u8 = Dtype::u8, i8 = Dtype::i8;
+  for (const auto& [left, right, sizes, rows] :
+       {Case{u8, i8, {1000, 776, 208}}, Case{i8, u8, {896, 904, 528}}, Case{u8, u8, {1537, 1032, 32}},
+        Case{i8, i8, {777, 1016, 48}, true}, Case{u8, u8, {1000, 1008, 96}, true}, Case{i8, i8, {1000, 777, 64}},
+        Case{i8, u8, {900, 1024, 31}}, Case{i8, i8, {900, 1024, 90}}, Case{u8, i8, {65, 33, 7}, true}}) {
+    const Draft draft = hopper_plans::stored_product("bytes", sizes[0], sizes[1], sizes[2], left, right, rows);
+    const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, any_byte),
+                             found = cuda_plans::run(*cuda, draft, 2, any_byte);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      cuda_plans::expect_close(found[i], expected[i], {}, fmt::format("{} {} {}", left, right, fmt::join(sizes, "x")));
+  }
 }
 
 // f32 whose operands may be rounded to 10 bits of mantissa: sums of tens to thousands of such products.

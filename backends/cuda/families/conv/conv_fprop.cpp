@@ -61,7 +61,8 @@ int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
 
 // The parts that a thread accumulates stay in registers, beside the sums of its tile, which no other block shares.
 std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, !choice.leaves);
+  const bool may_split = !choice.leaves && choice.kernel.head->dtype != Dtype::i32;  // parts are floats
+  std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, may_split);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!choice.leaves) return tiles;
@@ -88,11 +89,17 @@ double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   return static_cast<double>(forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip));
 }
 
+// Rows of tiles of 8-bit products that go together.
+constexpr int kTogether = 8;
+
 // The operands' types as wgmma names them.
 std::string types_of_pairs(const ConvProblem& conv) {
   if (!conv.pairs_of) return "";
-  const auto name = [](Dtype dtype) { return dtype == Dtype::f8e4m3 ? "e4m3" : "e5m2"; };
-  return fmt::format("#define NIXIE_F8_A \"{}\"\n#define NIXIE_F8_B \"{}\"\n", name((*conv.pairs_of)[0]),
+  const auto name = [](Dtype dtype) {
+    return dtype == Dtype::f8e4m3 ? "e4m3" : dtype == Dtype::f8e5m2 ? "e5m2" : dtype == Dtype::u8 ? "u8" : "s8";
+  };
+  return defines({{"NIXIE_INTEGERS", !conv.promotes()}}) +
+         fmt::format("#define NIXIE_BYTES_A \"{}\"\n#define NIXIE_BYTES_B \"{}\"\n", name((*conv.pairs_of)[0]),
                      name((*conv.pairs_of)[1]));
 }
 
@@ -121,7 +128,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_PIXELS", layer.pixels},
                          {"CONV_IN_TURN", tile.in_turn},
                          {"CONV_RESIDENT", tile.resident},
-                         {"CONV_PROMOTES", conv.pairs_of.has_value()},
+                         {"CONV_TOGETHER", conv.pairs_of && !tile.resident ? kTogether : 1},
+                         {"CONV_PROMOTES", conv.promotes()},
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
@@ -189,7 +197,7 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
-  if (further && conv.pairs_of) return Refusal{"8-bit floats"};
+  if (further && conv.pairs_of) return Refusal{"8-bit operands"};
   if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};
   Choice choice{.kernel = kernel, .sizes = conv};
   if (conv.pairs_of) choice.layouts = {OperandLayout::terms_inside, OperandLayout::terms_inside};

@@ -97,7 +97,8 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   product.stride = product.dilation = {1, 1};
   std::int64_t images = rows, channels = terms, filters = columns;
   const bool rows_of_a = a.strides == Strides{terms, 1}, rows_of_b = b.strides == Strides{columns, 1};
-  const bool of_pairs = multiplies_f8(plan, *kernel.head);
+  const bool of_floats = multiplies_f8(plan, *kernel.head),
+             of_pairs = of_floats || multiplies_bytes(plan, *kernel.head);
   if (of_pairs) {  // copied to these strides where they have others
     if (terms % 2 != 0) return Refusal{"an odd number of 8-bit terms"};
     channels = terms / 2;
@@ -111,7 +112,8 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
     return Refusal{"matrix product of other strides"};
   }
   if (of_pairs) {
-    if (std::get<Matmul>(kernel.head->op).math == Math::ieee) return Refusal{"8-bit floats by multiply-adds (ieee)"};
+    if (of_floats && std::get<Matmul>(kernel.head->op).math == Math::ieee)
+      return Refusal{"8-bit floats by multiply-adds (ieee)"};
     product.dtype = Dtype::f16, product.pairs_of = {product_types(plan, *kernel.head)};
   } else if (all_f32(plan, *kernel.head)) {
     const auto split = in_planes(product, std::get<Matmul>(kernel.head->op).math);

@@ -26,9 +26,11 @@ struct ConvProblem {
   /// `channels` counts them, padded.
   bool by_rows = false;
   int row_channels = 0, row_s = 0;  ///< by rows, filter gradient: the layer's own channels and columns
-  /// A product of 8-bit floats: the types of x and w. `channels` counts pairs of them, which take the place of 16-bit
+  /// A product of 8-bit numbers: the types of x and w. `channels` counts pairs of them, which take the place of 16-bit
   /// numbers; `dtype` is f16, whose size they have.
   std::optional<std::array<Dtype, 2>> pairs_of = {};
+  /// Whether they are floats, whose sums leave the tensor cores after each stage.
+  bool promotes() const { return pairs_of && is_f8((*pairs_of)[0]); }
 
   int products() const { return planes == 2 ? 3 : 1; }
   /// Whether the last result is the last window inside the padding; in a phase of a strided input gradient it may be an
@@ -49,7 +51,7 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups = G
 using Limits = std::function<std::string(const ConvProblem&)>;
 /// A product of two matrices as a convolution over images of one pixel: A B^T with dense rows is a forward pass, A B an
 /// input gradient, and A^T B (the gradient of a linear layer's weights) a filter gradient. Of 16-bit operands, or of
-/// f32 ones as fp16 planes, unless they must be multiplied exactly. Those of 8-bit floats are forward passes: operands
+/// f32 ones as fp16 planes, unless they must be multiplied exactly. Those of 8-bit numbers are forward passes: operands
 /// of other strides are copied before. Refused if there are too few tiles to fill the GPU,
 /// or planes take longer than a product of floats: then cuBLASLt is faster.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);

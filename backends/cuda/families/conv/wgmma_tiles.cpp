@@ -30,7 +30,7 @@ bool fits(const Tile& tile, int products) {
 // Those of 8-bit floats keep the sums of a stage, of 64 rows, beside those of the tile.
 bool fits(const Tile& tile, const ConvProblem& conv) {
   constexpr int kMostSums = 192;
-  if (conv.pairs_of) return tile.consumers < 3 && !tile.in_turn && (tile.mma_m + 1) * tile.n / 2 <= kMostSums;
+  if (conv.promotes()) return tile.consumers < 3 && !tile.in_turn && (tile.mma_m + 1) * tile.n / 2 <= kMostSums;
   return fits(tile, conv.products());
 }
 

@@ -175,4 +175,13 @@ bool multiplies_f8(const Plan& plan, const Head& head) {
          is_f8(dtype_of(plan, head.operands[1]));
 }
 
+bool multiplies_bytes(const Plan& plan, const Head& head) {
+  const auto is_byte = [&](const Operand& operand) {
+    const Dtype dtype = dtype_of(plan, operand);
+    return dtype == Dtype::u8 || dtype == Dtype::i8;
+  };
+  return std::holds_alternative<Matmul>(head.op) && head.dtype == Dtype::i32 &&
+         std::ranges::all_of(head.operands, is_byte);
+}
+
 }  // namespace nixie::cuda

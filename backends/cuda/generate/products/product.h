@@ -24,6 +24,8 @@ Product product_of(const Plan& plan, const Kernel& kernel);
 
 /// Whether a head multiplies two matrices of 8-bit floats.
 bool multiplies_f8(const Plan& plan, const Head& head);
+/// Whether it multiplies two matrices of bytes.
+bool multiplies_bytes(const Plan& plan, const Head& head);
 /// Whether tensor cores multiply a head's operands. Those of 8-bit floats do not under `ieee`.
 bool runs_on_tensor_cores(const Plan& plan, const Head& head);
 

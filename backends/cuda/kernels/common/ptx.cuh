@@ -18,6 +18,15 @@ using u64 = unsigned long long;
 #endif
 #define NIXIE_DEVICE __device__ __forceinline__
 
+// The type of the tensor cores' sums, and such a sum as an operand of asm that is read and written.
+#if defined(NIXIE_INTEGERS) && NIXIE_INTEGERS
+using TensorSum = int;
+#define NIXIE_SUM_IN(sum) "+r"(sum)
+#else
+using TensorSum = float;
+#define NIXIE_SUM_IN(sum) "+f"(sum)
+#endif
+
 struct alignas(64) TensorMap {  // a CUtensorMap, passed by value as a __grid_constant__ parameter
   u64 words[16];
 };
@@ -241,92 +250,106 @@ NIXIE_DEVICE void wgmma_wait() {
 }
 // Keeps the compiler from moving accesses to the sums across an asynchronous product.
 template <int kCount>
-NIXIE_DEVICE void pin(float (&d)[kCount]) {
+NIXIE_DEVICE void pin(TensorSum (&d)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < kCount; i++) asm volatile("" : "+f"(d[i])::"memory");
+  for (int i = 0; i < kCount; i++) asm volatile("" : NIXIE_SUM_IN(d[i])::"memory");
 }
 
 // d[64 x N] (+)= a[64 x 16] * b[16 x N], fp32 sums over 16-bit operands; N is twice the length of d. kTransA / kTransB:
-// the operand is stored with its M / N axis contiguous. add = false overwrites d. With NIXIE_F8_A and NIXIE_F8_B, the
-// types of 8-bit operands ("e4m3"), a is 64 x 32, b 32 x N: as many bytes, which have their 32 terms contiguous.
-#ifdef NIXIE_F8_A
-#define NIXIE_TERMS "k32.f32." NIXIE_F8_A "." NIXIE_F8_B
+// the operand is stored with its M / N axis contiguous. add = false overwrites d. With NIXIE_BYTES_A and NIXIE_BYTES_B,
+// the types of 8-bit operands ("e4m3", "u8"), a is 64 x 32, b 32 x N: as many bytes, whose 32 terms are contiguous.
+// Sums of integers are i32.
+#ifndef NIXIE_BYTES_A
+#define NIXIE_TERMS "k16.f32." NIXIE_HALF "." NIXIE_HALF
+#define NIXIE_ORDERS(TA, TB) ", 1, 1, " TA ", " TB
+#elif NIXIE_INTEGERS
+#define NIXIE_TERMS "k32.s32." NIXIE_BYTES_A "." NIXIE_BYTES_B
 #define NIXIE_ORDERS(TA, TB) ""
 #else
-#define NIXIE_TERMS "k16.f32." NIXIE_HALF "." NIXIE_HALF
-#define NIXIE_ORDERS(TA, TB) ", " TA ", " TB
+#define NIXIE_TERMS "k32.f32." NIXIE_BYTES_A "." NIXIE_BYTES_B
+#define NIXIE_ORDERS(TA, TB) ", 1, 1"
 #endif
 #define NIXIE_WGMMA(N, REGS, A, B, ADD, TA, TB)                                                               \
   template <int kTransA, int kTransB>                                                                         \
-  NIXIE_DEVICE void wgmma(float(&d)[REGS], u64 a, u64 b, bool add) {                                          \
+  NIXIE_DEVICE void wgmma(TensorSum(&d)[REGS], u64 a, u64 b, bool add) {                                      \
     asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #N NIXIE_TERMS \
-                 " {" NIXIE_REGS_##REGS "}, " A ", " B ", p, 1, 1" NIXIE_ORDERS(TA, TB) ";}"                  \
+                 " {" NIXIE_REGS_##REGS "}, " A ", " B ", p" NIXIE_ORDERS(TA, TB) ";}"                        \
                  : NIXIE_SUMS_##REGS                                                                          \
                  : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransA), "n"(kTransB));                   \
   }
 #define NIXIE_REGS_4 "%0,%1,%2,%3"
-#define NIXIE_SUMS_4 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+#define NIXIE_SUMS_4 NIXIE_SUM_IN(d[0]), NIXIE_SUM_IN(d[1]), NIXIE_SUM_IN(d[2]), NIXIE_SUM_IN(d[3])
 #define NIXIE_REGS_16 \
   NIXIE_REGS_4        \
   ",%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define NIXIE_SUMS_16                                                                                             \
-  NIXIE_SUMS_4, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), \
-      "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+#define NIXIE_SUMS_16                                                                                               \
+  NIXIE_SUMS_4, NIXIE_SUM_IN(d[4]), NIXIE_SUM_IN(d[5]), NIXIE_SUM_IN(d[6]), NIXIE_SUM_IN(d[7]), NIXIE_SUM_IN(d[8]), \
+      NIXIE_SUM_IN(d[9]), NIXIE_SUM_IN(d[10]), NIXIE_SUM_IN(d[11]), NIXIE_SUM_IN(d[12]), NIXIE_SUM_IN(d[13]),       \
+      NIXIE_SUM_IN(d[14]), NIXIE_SUM_IN(d[15])
 #define NIXIE_REGS_24 \
   NIXIE_REGS_16       \
   ",%16,%17,%18,%19,%20,%21,%22,%23"
-#define NIXIE_SUMS_24 \
-  NIXIE_SUMS_16, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+#define NIXIE_SUMS_24                                                                                \
+  NIXIE_SUMS_16, NIXIE_SUM_IN(d[16]), NIXIE_SUM_IN(d[17]), NIXIE_SUM_IN(d[18]), NIXIE_SUM_IN(d[19]), \
+      NIXIE_SUM_IN(d[20]), NIXIE_SUM_IN(d[21]), NIXIE_SUM_IN(d[22]), NIXIE_SUM_IN(d[23])
 #define NIXIE_REGS_32 \
   NIXIE_REGS_24       \
   ",%24,%25,%26,%27,%28,%29,%30,%31"
-#define NIXIE_SUMS_32 \
-  NIXIE_SUMS_24, "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define NIXIE_SUMS_32                                                                                \
+  NIXIE_SUMS_24, NIXIE_SUM_IN(d[24]), NIXIE_SUM_IN(d[25]), NIXIE_SUM_IN(d[26]), NIXIE_SUM_IN(d[27]), \
+      NIXIE_SUM_IN(d[28]), NIXIE_SUM_IN(d[29]), NIXIE_SUM_IN(d[30]), NIXIE_SUM_IN(d[31])
 #define NIXIE_REGS_48 \
   NIXIE_REGS_32       \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-#define NIXIE_SUMS_48                                                                                         \
-  NIXIE_SUMS_32, "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]),   \
-      "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), \
-      "+f"(d[47])
+#define NIXIE_SUMS_48                                                                                          \
+  NIXIE_SUMS_32, NIXIE_SUM_IN(d[32]), NIXIE_SUM_IN(d[33]), NIXIE_SUM_IN(d[34]), NIXIE_SUM_IN(d[35]),           \
+      NIXIE_SUM_IN(d[36]), NIXIE_SUM_IN(d[37]), NIXIE_SUM_IN(d[38]), NIXIE_SUM_IN(d[39]), NIXIE_SUM_IN(d[40]), \
+      NIXIE_SUM_IN(d[41]), NIXIE_SUM_IN(d[42]), NIXIE_SUM_IN(d[43]), NIXIE_SUM_IN(d[44]), NIXIE_SUM_IN(d[45]), \
+      NIXIE_SUM_IN(d[46]), NIXIE_SUM_IN(d[47])
 #define NIXIE_REGS_56 \
   NIXIE_REGS_48       \
   ",%48,%49,%50,%51,%52,%53,%54,%55"
-#define NIXIE_SUMS_56 \
-  NIXIE_SUMS_48, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
+#define NIXIE_SUMS_56                                                                                \
+  NIXIE_SUMS_48, NIXIE_SUM_IN(d[48]), NIXIE_SUM_IN(d[49]), NIXIE_SUM_IN(d[50]), NIXIE_SUM_IN(d[51]), \
+      NIXIE_SUM_IN(d[52]), NIXIE_SUM_IN(d[53]), NIXIE_SUM_IN(d[54]), NIXIE_SUM_IN(d[55])
 #define NIXIE_REGS_64 \
   NIXIE_REGS_56       \
   ",%56,%57,%58,%59,%60,%61,%62,%63"
-#define NIXIE_SUMS_64 \
-  NIXIE_SUMS_56, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+#define NIXIE_SUMS_64                                                                                \
+  NIXIE_SUMS_56, NIXIE_SUM_IN(d[56]), NIXIE_SUM_IN(d[57]), NIXIE_SUM_IN(d[58]), NIXIE_SUM_IN(d[59]), \
+      NIXIE_SUM_IN(d[60]), NIXIE_SUM_IN(d[61]), NIXIE_SUM_IN(d[62]), NIXIE_SUM_IN(d[63])
 #define NIXIE_REGS_80 \
   NIXIE_REGS_64       \
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
-#define NIXIE_SUMS_80                                                                                         \
-  NIXIE_SUMS_64, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]),   \
-      "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), \
-      "+f"(d[79])
+#define NIXIE_SUMS_80                                                                                          \
+  NIXIE_SUMS_64, NIXIE_SUM_IN(d[64]), NIXIE_SUM_IN(d[65]), NIXIE_SUM_IN(d[66]), NIXIE_SUM_IN(d[67]),           \
+      NIXIE_SUM_IN(d[68]), NIXIE_SUM_IN(d[69]), NIXIE_SUM_IN(d[70]), NIXIE_SUM_IN(d[71]), NIXIE_SUM_IN(d[72]), \
+      NIXIE_SUM_IN(d[73]), NIXIE_SUM_IN(d[74]), NIXIE_SUM_IN(d[75]), NIXIE_SUM_IN(d[76]), NIXIE_SUM_IN(d[77]), \
+      NIXIE_SUM_IN(d[78]), NIXIE_SUM_IN(d[79])
 #define NIXIE_REGS_96 \
   NIXIE_REGS_80       \
   ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
-#define NIXIE_SUMS_96                                                                                         \
-  NIXIE_SUMS_80, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]),   \
-      "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), \
-      "+f"(d[95])
+#define NIXIE_SUMS_96                                                                                          \
+  NIXIE_SUMS_80, NIXIE_SUM_IN(d[80]), NIXIE_SUM_IN(d[81]), NIXIE_SUM_IN(d[82]), NIXIE_SUM_IN(d[83]),           \
+      NIXIE_SUM_IN(d[84]), NIXIE_SUM_IN(d[85]), NIXIE_SUM_IN(d[86]), NIXIE_SUM_IN(d[87]), NIXIE_SUM_IN(d[88]), \
+      NIXIE_SUM_IN(d[89]), NIXIE_SUM_IN(d[90]), NIXIE_SUM_IN(d[91]), NIXIE_SUM_IN(d[92]), NIXIE_SUM_IN(d[93]), \
+      NIXIE_SUM_IN(d[94]), NIXIE_SUM_IN(d[95])
 #define NIXIE_REGS_112 \
   NIXIE_REGS_96        \
   ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
-#define NIXIE_SUMS_112                                                                                                \
-  NIXIE_SUMS_96, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]),        \
-      "+f"(d[103]), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), \
-      "+f"(d[111])
+#define NIXIE_SUMS_112                                                                                              \
+  NIXIE_SUMS_96, NIXIE_SUM_IN(d[96]), NIXIE_SUM_IN(d[97]), NIXIE_SUM_IN(d[98]), NIXIE_SUM_IN(d[99]),                \
+      NIXIE_SUM_IN(d[100]), NIXIE_SUM_IN(d[101]), NIXIE_SUM_IN(d[102]), NIXIE_SUM_IN(d[103]), NIXIE_SUM_IN(d[104]), \
+      NIXIE_SUM_IN(d[105]), NIXIE_SUM_IN(d[106]), NIXIE_SUM_IN(d[107]), NIXIE_SUM_IN(d[108]), NIXIE_SUM_IN(d[109]), \
+      NIXIE_SUM_IN(d[110]), NIXIE_SUM_IN(d[111])
 #define NIXIE_REGS_128 \
   NIXIE_REGS_112       \
   ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define NIXIE_SUMS_128                                                                                                \
-  NIXIE_SUMS_112, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]),   \
-      "+f"(d[119]), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), \
-      "+f"(d[127])
+#define NIXIE_SUMS_128                                                                                              \
+  NIXIE_SUMS_112, NIXIE_SUM_IN(d[112]), NIXIE_SUM_IN(d[113]), NIXIE_SUM_IN(d[114]), NIXIE_SUM_IN(d[115]),           \
+      NIXIE_SUM_IN(d[116]), NIXIE_SUM_IN(d[117]), NIXIE_SUM_IN(d[118]), NIXIE_SUM_IN(d[119]), NIXIE_SUM_IN(d[120]), \
+      NIXIE_SUM_IN(d[121]), NIXIE_SUM_IN(d[122]), NIXIE_SUM_IN(d[123]), NIXIE_SUM_IN(d[124]), NIXIE_SUM_IN(d[125]), \
+      NIXIE_SUM_IN(d[126]), NIXIE_SUM_IN(d[127])
 
 NIXIE_WGMMA(8, 4, "%4", "%5", "%6", "%7", "%8")
 NIXIE_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20")

@@ -6,6 +6,17 @@
 // Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column). Each warp passes 16 rows x 64
 // columns at a time through its own 4 KB of shared memory, so that a lane holds 8 neighbouring channels. 16-byte pieces
 // are swizzled so that neither the writes (rows of pairs) nor the reads (rows of eights) have bank conflicts.
+// Sums pass through shared memory as floats, i32 by their bits.
+NIXIE_DEVICE float bits_of(float sum) { return sum; }
+NIXIE_DEVICE float bits_of(int sum) { return __int_as_float(sum); }
+NIXIE_DEVICE TensorSum sum_of(float bits) {
+#if defined(NIXIE_INTEGERS) && NIXIE_INTEGERS
+  return __float_as_int(bits);
+#else
+  return bits;
+#endif
+}
+
 struct Epilogue {
 #ifdef CONV_PARTS
   static constexpr int kRows = kMmaM * kChunksN * 4, kAhead = CONV_AHEAD;
@@ -22,16 +33,16 @@ struct Epilogue {
   const Body& body;
   u32 staging;  // the warp's buffer in shared memory
 
-  NIXIE_DEVICE void write(const float (&sum)[kTileN / 2], int j) const {
+  NIXIE_DEVICE void write(const TensorSum (&sum)[kTileN / 2], int j) const {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const u32 to = staging + g * 256 + g % 4 * 32 + t / 2 * 16 + t % 2 * 8;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
       if ((j * 8 + i) * 8 >= kTileN) break;
-      const float* v = &sum[(j * 8 + i) * 4];
+      const TensorSum* v = &sum[(j * 8 + i) * 4];
       const u32 at = to ^ (i * 32 + i / 4 * 16);
-      store_shared(at, make_float2(v[0], v[1]));
-      store_shared(at + 2048, make_float2(v[2], v[3]));
+      store_shared(at, make_float2(bits_of(v[0]), bits_of(v[1])));
+      store_shared(at + 2048, make_float2(bits_of(v[2]), bits_of(v[3])));
     }
   }
 
@@ -79,7 +90,8 @@ struct Epilogue {
       }
       if (row.inside) {
         const float4 low = load_shared(from + i % 4 * 1024), high = load_shared((from + i % 4 * 1024) ^ 16);
-        const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        const TensorSum v[8] = {sum_of(low.x),  sum_of(low.y),  sum_of(low.z),  sum_of(low.w),
+                                sum_of(high.x), sum_of(high.y), sum_of(high.z), sum_of(high.w)};
         body.run(row.pixel, row.channel, fixed, parts.loads[i % kAhead].arrived(), v, parts.of[row.chunk],
                  parts.seen + i % (4 * kMmaM) + 1);
       }
@@ -113,7 +125,7 @@ struct Epilogue {
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             if (at + row + i >= CONV_PIXELS) continue;
-            const float v[1] = {load_shared_float((from + (row + i) * 256) ^ (i * 32))};
+            const TensorSum v[1] = {sum_of(load_shared_float((from + (row + i) * 256) ^ (i * 32)))};
             body.run(at + row + i, channel, fixed, loads[i], v);
           }
         }
@@ -145,7 +157,8 @@ struct Epilogue {
         }
         if (!inside || at + i * 4 >= CONV_PIXELS) continue;
         const float4 low = load_shared(from + i * 1024), high = load_shared((from + i * 1024) ^ 16);
-        const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        const TensorSum v[8] = {sum_of(low.x),  sum_of(low.y),  sum_of(low.z),  sum_of(low.w),
+                                sum_of(high.x), sum_of(high.y), sum_of(high.z), sum_of(high.w)};
         body.run(at + i * 4, channel, fixed, loads[i % kAhead], v AND_PARTS(parts));
       }
     }

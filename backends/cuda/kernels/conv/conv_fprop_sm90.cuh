@@ -26,10 +26,11 @@
 //          the rounding error: sum = high * high + 2^-11 * (high * low + low * high). Tensor cores truncate sums, so
 //          the first term starts from zero in every stage and is added in f32 with rounding; the other two are small
 //          enough to accumulate over all stages.
-// 8 bits   with CONV_PROMOTES = 1 (and NIXIE_F8_A, NIXIE_F8_B: the types) x and w hold pairs of 8-bit floats where this
-//          text says 16-bit numbers, so a stage has 128 terms. Sums of 8-bit products have some 14 bits in the tensor
-//          cores: those of a stage start from zero and are added in f32 with rounding, of 64 rows at a time. While one
-//          warpgroup adds, another's products run.
+// 8 bits   with NIXIE_BYTES_A and NIXIE_BYTES_B (the types) x and w hold pairs of 8-bit numbers where this text says
+//          16-bit ones, so a stage has 128 terms. With NIXIE_INTEGERS = 1 they are integers, whose sums are i32. Sums
+//          of 8-bit floats have some 14 bits in the tensor cores: with CONV_PROMOTES = 1 those of a stage start from
+//          zero and are added in f32 with rounding, of 64 rows at a time. While one warpgroup adds, another's products
+//          run.
 //
 // What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
@@ -55,6 +56,8 @@
 //                                   [MMA_M * TILE_N / 2][128]; RESIDENT is 0, PRODUCTS 1
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
+//   CONV_TOGETHER                   rows of tiles of which blocks take a column before the next column's; several: not
+//                                   RESIDENT
 //   CONV_PROMOTES                   0 or 1; 1: two consumers or one, that share tiles; TRANSPOSED_W is 0, PRODUCTS 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   CONV_PARTS                      if defined: the number of parts of per-channel reductions that blocks store
@@ -95,12 +98,22 @@ constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizz
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
 
+// The order in which blocks take tiles. Sums of 8-bit products are so fast that neither operand may come from memory
+// for each row of tiles: several rows go together, so that a wave of blocks reads few lines of both.
+NIXIE_DEVICE int in_order(int tile) {
+  constexpr int kDown = kTiles / kTilesAcross;
+  if (CONV_TOGETHER == 1) return tile;
+  const int first = tile / (CONV_TOGETHER * kTilesAcross) * CONV_TOGETHER, rows = min(CONV_TOGETHER, kDown - first),
+            within = tile - first * kTilesAcross;
+  return (first + within % rows) * kTilesAcross + within / rows;
+}
+
 // A block's unit of work: stages [begin, end) of a tile.
 struct Item {
   static constexpr int kShare = (kBlocks + CONV_SPLITS - 1) / CONV_SPLITS;
   int tile, split, begin, end;
   NIXIE_DEVICE explicit Item(int item)
-      : tile(item / CONV_SPLITS),
+      : tile(in_order(item / CONV_SPLITS)),
         split(item % CONV_SPLITS),
         begin(split * kShare),
         end(CONV_SPLITS == 1 ? kBlocks : min(begin + kShare, kBlocks)) {}
@@ -108,6 +121,7 @@ struct Item {
 constexpr int kItems = kTiles * CONV_SPLITS;
 static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 static_assert(!CONV_IN_TURN || (kConsumers == 2 && CONV_SPLITS == 1 && CONV_PRODUCTS == 1));
+static_assert(CONV_TOGETHER == 1 || !CONV_RESIDENT);
 static_assert(!CONV_PROMOTES || (!CONV_IN_TURN && !CONV_TRANSPOSED_W && CONV_PRODUCTS == 1));
 
 // Consumers that take tiles in turn: the products of a tile may begin once those of the block's previous tile have.
@@ -194,7 +208,7 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
   }
 }
 
-using Sums = float[kMmaM][kTileN / 2];
+using Sums = TensorSum[kMmaM][kTileN / 2];
 
 NIXIE_DEVICE void pin_all(Sums& sum) {
 #pragma unroll
@@ -204,7 +218,7 @@ NIXIE_DEVICE void pin_all(Sums& sum) {
 // Adds all products of two planes of a stage to the sums of rows * 64 rows of one warpgroup, which start at `a`. add =
 // false starts from zero.
 template <int rows>
-NIXIE_DEVICE void multiply_stage(float (&sum)[rows][kTileN / 2], u32 a, u32 b, bool add) {
+NIXIE_DEVICE void multiply_stage(TensorSum (&sum)[rows][kTileN / 2], u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < kSlicesPerStage; i++) {
 #pragma unroll
@@ -252,7 +266,7 @@ struct Multiplier {
   // The same with the sums of each stage added in f32.
   NIXIE_DEVICE void promoted(Sums& sum, Ring<kStages>& ring, const Item& item) const {
     const bool leader = threadIdx.x % 128 == 0;
-    float part[1][kTileN / 2];
+    TensorSum part[1][kTileN / 2];
 #pragma unroll
     for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
     for (int block = item.begin; block < item.end; block++, ring.next()) {
