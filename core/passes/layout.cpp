@@ -145,7 +145,7 @@ Strides Layout::strides(const Tensor& x) const {
 
 bool has_variable_layout(const Tensor& output) {
   const Node* node = &output.node();
-  while ((std::holds_alternative<Map>(node->op) && node->inputs.size() == 1) || is_view(node->op))
+  while ((std::holds_alternative<Map>(node->op) && !node->inputs.empty()) || is_view(node->op))
     node = node->inputs[0].id();
   const auto* conv = std::get_if<Conv>(&node->op);
   return conv && conv->role == ConvRole::filter_grad;

@@ -29,7 +29,8 @@ class Layout {
   std::unordered_map<const Node*, Axes> channel_axes_;
 };
 
-/// Whether an output is a filter gradient or a view of one, which has the layout of a Variable of its shape.
+/// Whether an output is made of a filter gradient, as its first operand: it has the layout of a Variable of its shape.
+/// Forms of a gradient (core/rewrites) are.
 bool has_variable_layout(const Tensor& output);
 
 /// Picks the layouts that a target prefers. Inputs stay row-major, and so do outputs without a Variable's layout.

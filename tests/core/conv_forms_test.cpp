@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nixie/core/passes/layout.h"
 #include "nixie/core/state/graph_walk.h"
 #include "nixie/tests/core/support.h"
 
@@ -112,8 +113,10 @@ TEST_P(ConvForms, AreTheConvolutionInParts) {
     return std::get<Input>(a.node().op).storage == std::get<Input>(b.node().op).storage;
   };
   EXPECT_TRUE(std::ranges::equal(leaves_of(graph), leaves_of({.outputs = values}), same)) << "leaves in order";
-  for (std::size_t i = 0; i < values.size(); ++i)
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(has_variable_layout(graph.outputs[i]), has_variable_layout(values[i])) << i;
     expect_near(evaluate(graph.outputs[i], cpu()), evaluate(values[i], cpu()), std::to_string(i));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, ConvForms, ::testing::ValuesIn(cases()),
