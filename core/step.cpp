@@ -17,6 +17,7 @@
 #include "nixie/core/passes/products.h"
 #include "nixie/core/passes/recompute.h"
 #include "nixie/core/passes/simplify.h"
+#include "nixie/core/rewrites/conv_forms.h"
 #include "nixie/core/state/graph_walk.h"
 #include "nixie/core/state/order_collectives.h"
 #include "nixie/core/state/variable_memory.h"
@@ -35,8 +36,9 @@ Graph prepare(const Graph& graph, PrecisionPolicy precision) {
   return apply_precision(multiply_stored_numbers(simplify(graph)), precision);
 }
 
-Graph rewrite(const Graph& prepared, Fusion fusion) {
-  return fusion == Fusion::full ? recompute(expand_short_products(prepared)) : prepared;
+Graph rewrite(const Graph& prepared, const Target& target, Fusion fusion) {
+  if (fusion == Fusion::none) return choose_conv_forms(prepared, target);
+  return recompute(choose_conv_forms(expand_short_products(prepared), target));
 }
 
 Plan plan_of(const Graph& rewritten, Backend& backend, Fusion fusion) {
@@ -48,7 +50,7 @@ Plan plan_of(const Graph& rewritten, Backend& backend, Fusion fusion) {
 }
 
 Plan make_plan(const Graph& prepared, Backend& backend, Fusion fusion) {
-  return plan_of(rewrite(prepared, fusion), backend, fusion);
+  return plan_of(rewrite(prepared, backend.target(), fusion), backend, fusion);
 }
 
 namespace {
@@ -240,7 +242,7 @@ Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
 }
 
 void Step::compile(Traced& step) {
-  const Graph graph = rewrite(step.graph, fusion_);
+  const Graph graph = rewrite(step.graph, backend_.target(), fusion_);
   step.plan = plan_of(graph, backend_, fusion_);
   step.executable = backend_.compile(step.plan);
   std::map<const VariableState*, bool> is_read;
@@ -360,8 +362,8 @@ std::vector<Tensor> evaluate(const std::vector<Tensor>& values, Backend& backend
     check(input_of(leaf).storage != nullptr, "evaluate: the value depends on \"", input_of(leaf).name,
           "\", which only has a value inside its Step");
   const auto executable = backend.reused(signature(graph), [&] {
-    const Graph again = recompute(graph);
-    return backend.compile(plan_of(bind_alike(again, graph) ? again : graph, backend));
+    const Graph formed = choose_conv_forms(graph, backend.target()), again = recompute(formed);
+    return backend.compile(plan_of(bind_alike(again, graph) ? again : formed, backend));
   });
   std::vector<External> externals;
   const auto take = [&](const char* name, const Tensor& value, auto&& storage, bool changes) {

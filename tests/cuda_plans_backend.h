@@ -19,7 +19,11 @@ class CudaPlansBackend final : public Backend {
  public:
   explicit CudaPlansBackend(const std::string& architecture = "sm_90a") : chip_(cuda::chip_named(architecture)) {}
   std::string name() const override { return "cpu"; }
-  Target target() const override { return {.channels_last = true, .overlaps = true, .replays_members = true}; }
+  Target target() const override {
+    Target target = cuda::target_of(chip_);
+    target.replays_members = true;
+    return target;
+  }
   void lower(Plan& plan) override { cuda::lower(plan, chip_); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }

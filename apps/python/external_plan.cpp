@@ -54,7 +54,7 @@ class ExternalPlan {
     }
     alignment_ = static_cast<Address>(backend.memory_place().alignment);
     const py::gil_scoped_release unlocked;
-    const Graph rewritten = rewrite(graph);
+    const Graph rewritten = rewrite(graph, backend.target());
     plan_ = plan_of(rewritten, backend);
     executable_ = backend.compile(plan_);
     bind(rewritten, arguments);

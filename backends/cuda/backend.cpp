@@ -18,7 +18,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(int device) : device_(Device::open(device)) { nvrtc(); }
 
   std::string name() const override { return "cuda"; }
-  Target target() const override { return {.channels_last = true, .overlaps = true}; }
+  Target target() const override { return target_of(chip_to_choose_for(device_->chip()), winograd_is_allowed()); }
   void lower(Plan& plan) override { cuda::lower(plan, chip_to_choose_for(device_->chip()), winograd_is_allowed()); }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
   void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {

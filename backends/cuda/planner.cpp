@@ -10,10 +10,11 @@
 namespace nixie {
 
 std::shared_ptr<Backend> make_cuda_planner(const std::string& name) {
-  return make_null_backend(
-      {}, {.name = "cuda",
-           .target = {.channels_last = true, .overlaps = true},
-           .lower = [chip = cuda::chip_named(name)](Plan& plan) { cuda::lower(plan, chip, winograd_is_allowed()); }});
+  const cuda::Chip chip = cuda::chip_named(name);
+  const bool winograd = winograd_is_allowed();
+  return make_null_backend({}, {.name = "cuda", .target = cuda::target_of(chip, winograd), .lower = [=](Plan& plan) {
+                                  cuda::lower(plan, chip, winograd);
+                                }});
 }
 
 std::string cuda_kernel_table(const Plan& plan, const std::string& name) {

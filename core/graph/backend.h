@@ -32,6 +32,9 @@ struct Target {
   bool channels_last = false;    ///< physical layout of images and filters
   bool overlaps = false;         ///< groups that do not wait for each other run side by side
   bool replays_members = false;  ///< members of groups run, too, so their slots need memory as well
+  /// Seconds that a plan is estimated to take, which it lowers for this; of two expressions of the same value the
+  /// cheaper one is planned. Empty: there is no estimate, and expressions stay as they are.
+  std::function<double(Plan)> seconds = {};
 };
 
 /// The device of a backend's memory.

@@ -329,7 +329,7 @@ Tensor bernoulli(const Shape& shape, const Tensor& p, std::uint64_t stream, cons
 // ---- collectives (collectives.cpp): values that all ranks of a World compute together ----
 // Each rank builds the same collectives in the same order, with inputs of the same shape and type; x itself where there
 // is one rank. Gradients are those of the sum of all ranks' losses. Types: f64, f32, f16, bf16, i64, i32; halves are
-// summed in f32 by the CPU. Throws Fault::usage for other types.
+// summed in f32, except by reduce_scatter on GPUs. Throws Fault::usage for other types.
 /// The sum of the ranks' x, of x's shape, in a fixed order of the ranks: the same bits in each run and on each rank.
 Tensor all_reduce(const World& world, const Tensor& x);
 /// The ranks' x [N, ...] side by side, [ranks * N, ...]; x has at least one axis.

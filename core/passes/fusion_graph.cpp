@@ -185,22 +185,10 @@ Source FusionGraph::source(const Tensor& x, Reading reading) {
 
 std::optional<Tensor> FusionGraph::claimable(const Tensor& root, const Strides& strides) const {
   Tensor x = root;
-  Strides wanted = strides;
-  for (;; x = x.inputs()[0]) {
-    const Op& op = x.node().op;
-    if (std::holds_alternative<Reshape>(op)) {
-      if (wanted != x.shape().row_major()) return {};
-      wanted = x.inputs()[0].shape().row_major();
-    } else if (const auto* permute = std::get_if<Permute>(&op)) {
-      const Strides above = wanted;
-      for (std::size_t axis = 0; axis < above.size(); ++axis)
-        wanted[static_cast<std::size_t>(permute->order[axis])] = above[axis];
-    } else {
-      break;
-    }
-  }
+  View wanted = whole(root.shape(), strides);
+  while (const std::optional<View> below = seen_through(wanted, x)) wanted = *below, x = x.inputs()[0];
   const bool computed = unit_of_.count(x.id()) || parts_of_.count(x.id());
-  return computed && layout_.strides(x) == wanted ? std::optional(x) : std::nullopt;
+  return computed && suits(wanted, x, Reading::dense) ? std::optional(x) : std::nullopt;
 }
 
 void FusionGraph::connect() {

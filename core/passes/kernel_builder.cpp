@@ -60,13 +60,6 @@ bool leads_to_any(const std::vector<std::set<int>>& after, int from, const std::
   return false;
 }
 
-// Whether a root is a view of what is computed with the axes in another order.
-bool permutes(const Tensor& root) {
-  for (Tensor x = root; is_view(x.node().op); x = x.inputs()[0])
-    if (std::holds_alternative<Permute>(x.node().op)) return true;
-  return false;
-}
-
 }  // namespace
 
 int KernelBuilder::add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name) {
@@ -120,13 +113,13 @@ void KernelBuilder::claim(const Tensor& root, int slot, bool is_read) {
   Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
   const auto base = units_.claimable(root, target.strides);
   if (const int u = base ? units_.of(*base) : -1; base && (u >= 0 || !is_read)) {
-    const bool is_permuted = permutes(root);
     if (slot_of_base_.emplace(base->id(), slot).second)
       writer = u;  // -1 for a concat: its parts write
-    else if (u >= 0 && (is_permuted || base->shape() == root.shape()))
+    else if (u >= 0)
       extra_[writer = u].push_back(slot);
     const bool is_written = writer >= 0 || slot_of_base_[base->id()] == slot;
-    if (is_written && is_permuted) target.shape = base->shape(), target.strides = layout_.strides(*base);
+    if (const Strides strides = layout_.strides(*base); is_written && strides_in(slot, base->shape()) != strides)
+      target.shape = base->shape(), target.strides = strides;
     if (writer < 0 && u < 0 && is_written) return;
   }
   if (writer < 0) {

@@ -11,28 +11,33 @@ namespace nixie {
 
 namespace {
 
-std::int64_t product(const Shape& shape, int first, int last) {
-  std::int64_t size = 1;
-  for (int axis = first; axis < last; ++axis) size *= shape[axis];
-  return size;
-}
+bool is_among(const Axes& axes, int axis) { return std::count(axes.begin(), axes.end(), axis) > 0; }
 
 // The axes of a reshape that hold the channels of what it reshapes; none where they meet other axes.
-int reshaped_channels(const Shape& from, int channels, const Shape& to) {
-  if (to.rank() < 3 || to[0] != from[0]) return 0;
-  const std::int64_t wanted = product(from, 1, 1 + channels);
-  for (int count = 1; count < to.rank(); ++count)
-    if (product(to, 1, 1 + count) == wanted) return count;
-  return 0;
+Axes reshaped_channels(const Shape& from, const Axes& channels, const Shape& to) {
+  Axes result;
+  for (int i = 0, j = 0; i < from.rank() && j < to.rank();) {
+    // A run of axes of both with equal products.
+    const int first_i = i, first_j = j;
+    std::int64_t left = from[i++], right = to[j++];
+    while (left != right) {
+      if ((left < right ? i == from.rank() : j == to.rank())) return {};
+      left < right ? left *= from[i++] : right *= to[j++];
+    }
+    const auto is_channel = [&](int axis) { return from[axis] == 1 || is_among(channels, axis); };
+    bool all = true, any = false;
+    for (int axis = first_i; axis < i; ++axis) all &= is_channel(axis), any |= is_among(channels, axis);
+    if (any && !all) return {};
+    for (int axis = first_j; any && axis < j; ++axis) result.push_back(axis);
+  }
+  return result;
 }
 
-bool permutes_channels(const Permute& permute, int channels) {
-  for (int axis = 0; axis < static_cast<int>(permute.order.size()); ++axis) {
-    const int from = permute.order[static_cast<std::size_t>(axis)];
-    const bool inside = 1 <= axis && axis <= channels;
-    if (inside ? from < 1 || from > channels : from != axis) return false;
-  }
-  return true;
+Axes permuted_channels(const Permute& permute, const Axes& channels) {
+  Axes result;
+  for (int axis = 0; axis < static_cast<int>(permute.order.size()); ++axis)
+    if (is_among(channels, permute.order[static_cast<std::size_t>(axis)])) result.push_back(axis);
+  return result;
 }
 
 // Whether images whose channels are the last axis of a row-major array are seen with channels as axis 1.
@@ -44,27 +49,39 @@ bool brings_channels_forward(const Permute& permute) {
   return rank >= 4;
 }
 
-// Whether channels-last is another order of elements than row-major.
-bool tells_orders_apart(const Shape& shape, int channels) {
-  return product(shape, 1, 1 + channels) > 1 && product(shape, 1 + channels, shape.rank()) > 1;
+// Whether channels last are another order of elements than row-major.
+bool tells_orders_apart(const Shape& shape, const Axes& channels) {
+  bool after_channels = false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 1) continue;
+    if (is_among(channels, axis))
+      after_channels = true;
+    else if (after_channels)
+      return true;
+  }
+  return false;
 }
 
-// As many as an input of this rank has; none where elements are in the same order anyway.
-int channels_like_inputs(const Layout& layout, const Tensor& x) {
-  int channels = 0;
+// Those of an input of this rank that has most.
+Axes channels_like_inputs(const Layout& layout, const Tensor& x) {
+  Axes channels;
   for (const Tensor& input : x.inputs())
-    if (input.rank() == x.rank()) channels = std::max(channels, layout.channel_axes(input));
+    if (Axes of = input.rank() == x.rank() ? layout.channel_axes(input) : Axes{}; of.size() > channels.size())
+      channels = std::move(of);
   return channels;
 }
 
-int channels_of(const Layout& layout, const Tensor& x) {
-  const auto where_it_matters = [&](int channels) { return tells_orders_apart(x.shape(), channels) ? channels : 0; };
+Axes channels_of(const Layout& layout, const Tensor& x) {
+  const auto where_it_matters = [&](Axes channels) {
+    return tells_orders_apart(x.shape(), channels) ? std::move(channels) : Axes{};
+  };
   return std::visit(
       overloaded{
-          []<OneOf<Conv, Pool> T>(const T&) { return 1; },
+          []<OneOf<Conv, Pool> T>(const T&) { return Axes{1}; },
           [](const Input& input) {
-            return input.variable || input.has_variable_layout || (input.storage && input.storage->of_variable()) ? 1
-                                                                                                                  : 0;
+            const bool is_variable =
+                input.variable || input.has_variable_layout || (input.storage && input.storage->of_variable());
+            return is_variable ? Axes{1} : Axes{};
           },
           [&]<OneOf<Map, Concat> T>(const T&) { return channels_like_inputs(layout, x); },
           [&]<OneOf<Reduce, Expand, Slice, Pad, Collective> T>(const T&) {
@@ -72,47 +89,64 @@ int channels_of(const Layout& layout, const Tensor& x) {
           },
           [&](const Reshape&) {
             const Tensor& from = x.inputs()[0];
-            const int channels = layout.channel_axes(from);
-            return channels > 0 ? where_it_matters(reshaped_channels(from.shape(), channels, x.shape())) : 0;
+            return where_it_matters(reshaped_channels(from.shape(), layout.channel_axes(from), x.shape()));
           },
           [&](const Permute& permute) {
             const Tensor& from = x.inputs()[0];
-            const int channels = layout.channel_axes(from);
-            if (channels == 0 && std::holds_alternative<Input>(from.node().op) && brings_channels_forward(permute))
-              return where_it_matters(1);
-            return permutes_channels(permute, channels) ? channels : 0;
+            const Axes channels = layout.channel_axes(from);
+            if (channels.empty() && std::holds_alternative<Input>(from.node().op) && brings_channels_forward(permute))
+              return where_it_matters({1});
+            return permuted_channels(permute, channels);
           },
-          []<OneOf<Constant, Coordinate, Gather, Scatter, ArgSort, Scan, Random, Matmul> T>(const T&) { return 0; },
+          []<OneOf<Constant, Coordinate, Gather, Scatter, ArgSort, Scan, Random, Matmul> T>(const T&) {
+            return Axes{};
+          },
       },
       x.node().op);
 }
 
+// Lets a concat that a convolution reads, through views or as it is, have channels last as well: it is stored anyway.
+void lay_out_read_concat(Layout& layout, Tensor x) {
+  Axes channels{1};
+  for (; !channels.empty() && is_view(x.node().op); x = x.inputs()[0]) {
+    const Shape& from = x.inputs()[0].shape();
+    if (std::holds_alternative<Reshape>(x.node().op)) {
+      channels = reshaped_channels(x.shape(), channels, from);
+    } else if (const auto* permute = std::get_if<Permute>(&x.node().op)) {
+      for (int& axis : channels) axis = permute->order[static_cast<std::size_t>(axis)];
+    } else {
+      return;
+    }
+  }
+  if (std::holds_alternative<Concat>(x.node().op) && layout.channel_axes(x).empty())
+    layout.set_channel_axes(x, std::move(channels));
+}
+
 }  // namespace
 
-int Layout::channel_axes(const Tensor& x) const {
+Axes Layout::channel_axes(const Tensor& x) const {
   const auto found = channel_axes_.find(x.id());
-  return found == channel_axes_.end() ? 0 : found->second;
+  return found == channel_axes_.end() ? Axes{} : found->second;
 }
 
 Strides Layout::strides(const Tensor& x) const {
-  const int channels = channel_axes(x);
+  const Axes channels = channel_axes(x);
   const Shape& shape = x.shape();
-  if (channels == 0) return shape.row_major();
   Strides strides(static_cast<std::size_t>(shape.rank()), 1);
   std::int64_t step = 1;
-  const auto take = [&](int axis) {
-    strides[static_cast<std::size_t>(axis)] = step;
-    step *= shape[axis];
-  };
-  for (int axis = channels; axis > 0; --axis) take(axis);
-  for (int axis = shape.rank() - 1; axis > channels; --axis) take(axis);
-  take(0);
+  for (const bool of_channels : {true, false})
+    for (int axis = shape.rank() - 1; axis >= 0; --axis)
+      if (is_among(channels, axis) == of_channels) {
+        strides[static_cast<std::size_t>(axis)] = step;
+        step *= shape[axis];
+      }
   return strides;
 }
 
 bool has_variable_layout(const Tensor& output) {
   const Node* node = &output.node();
-  while (std::holds_alternative<Map>(node->op) && node->inputs.size() == 1) node = node->inputs[0].id();
+  while ((std::holds_alternative<Map>(node->op) && !node->inputs.empty()) || is_view(node->op))
+    node = node->inputs[0].id();
   const auto* conv = std::get_if<Conv>(&node->op);
   return conv && conv->role == ConvRole::filter_grad;
 }
@@ -122,7 +156,10 @@ Layout choose_layout(const Graph& graph, const Target& target) {
   if (!target.channels_last) return layout;
   for (const Tensor& x : topological(graph))
     if (x.rank() >= 3)
-      if (const int channels = channels_of(layout, x); channels > 0) layout.set_channel_axes(x, channels);
+      if (Axes channels = channels_of(layout, x); !channels.empty()) layout.set_channel_axes(x, std::move(channels));
+  for (const Tensor& x : topological(graph))
+    if (std::holds_alternative<Conv>(x.node().op))
+      for (const Tensor& input : x.inputs()) lay_out_read_concat(layout, input);
   return layout;
 }
 

@@ -8,17 +8,17 @@
 
 namespace nixie {
 
-/// The physical strides of every value that gets a slot: row-major, or channels-last (Shape::channels_last). Channels
-/// may be several axes, as where they are split into groups: the first of them is axis 1, the last varies fastest.
+/// The physical strides of every value that gets a slot: row-major, or with the axes of channels last, in their order.
+/// Channels may be several axes, as where they are split into groups, and views bring them to any place: they are axis
+/// 1 of images (Shape::channels_last).
 class Layout {
  public:
   explicit Layout(const Target& target = {}) : target_(target) {}
 
   Strides strides(const Tensor& x) const;
-  bool row_major(const Tensor& x) const { return channel_axes(x) == 0; }
-  /// The number of channel axes of a channels-last value; 0 of a row-major one.
-  int channel_axes(const Tensor& x) const;
-  void set_channel_axes(const Tensor& x, int count) { channel_axes_[x.id()] = count; }
+  /// The channel axes of a value, ascending; none of a row-major one.
+  Axes channel_axes(const Tensor& x) const;
+  void set_channel_axes(const Tensor& x, Axes axes) { channel_axes_[x.id()] = std::move(axes); }
   /// The layout of every Variable of this shape, in all Steps and in its storage.
   Strides variable(const Shape& shape) const {
     return target_.channels_last ? shape.channels_last() : shape.row_major();
@@ -26,10 +26,11 @@ class Layout {
 
  private:
   Target target_;
-  std::unordered_map<const Node*, int> channel_axes_;
+  std::unordered_map<const Node*, Axes> channel_axes_;
 };
 
-/// Whether an output is a filter gradient, which has the layout of a Variable of its shape.
+/// Whether an output is made of a filter gradient, as its first operand: it has the layout of a Variable of its shape.
+/// Forms of a gradient (core/rewrites) are.
 bool has_variable_layout(const Tensor& output);
 
 /// Picks the layouts that a target prefers. Inputs stay row-major, and so do outputs without a Variable's layout.

@@ -132,6 +132,22 @@ TEST(Layout, GoesThroughViews) {
   }
 }
 
+// Views may bring channels to any axis and back. A concat that a convolution reads has them last even if it is made of
+// row-major arrays.
+TEST(Layout, FollowsChannelsThroughViews) {
+  const auto of = [](Tensor x) {
+    const Tensor root = conv(x, Tensor(filters(1)));
+    return choose_layout({.outputs = {root}}, {.channels_last = true}).strides(x);
+  };
+  const Tensor y = conv(Tensor(Array(Dtype::f32, {6, 3, 4, 6})), Tensor(filters(1))),  // [6, 4, 2, 5]
+      images = reshape(y, {2, 3, 4, 2, 5}), volumes = permute(images, {0, 2, 1, 3, 4});
+  const Layout layout = choose_layout({.outputs = {volumes * 2}}, {.channels_last = true});
+  EXPECT_EQ(layout.strides(images), (Strides{120, 40, 1, 20, 4}));
+  EXPECT_EQ(layout.strides(volumes), volumes.shape().channels_last());
+  const Tensor rows = Array(Dtype::f32, {2, 1, 6, 6}), both = concat({rows, rows, rows}, 1);
+  EXPECT_EQ(of(both), both.shape().channels_last());
+}
+
 // As outputs they are written as they are made, by whole lines; whoever reads them sees the logical order.
 TEST(Layout, GradientsOfFiltersAsOutputsLieAsTheFiltersDo) {
   const auto gradient_of = [](Backend& backend, bool half) {

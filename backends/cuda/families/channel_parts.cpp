@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "nixie/backends/cuda/families/channel_sum.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/portable.h"
 #include "nixie/backends/cuda/generate/accumulators.h"
@@ -15,14 +16,6 @@ namespace {
 
 constexpr int kMostWords = 3;     // that a thread accumulates for a channel: mean and m2, or up to three sums
 constexpr int kWidestTile = 256;  // columns, of any family that leaves parts
-
-// All axes but the channels'.
-Axes pixels_of(const Shape& domain) {
-  Axes axes;
-  for (int axis = 0; axis < domain.rank(); ++axis)
-    if (axis != 1) axes.push_back(axis);
-  return axes;
-}
 
 // Copies the instructions that registers need to the end of another body. `place` says what a load becomes.
 template <class Place>
@@ -203,7 +196,7 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
   const Choice whole = group.by ? group.by->choices.front() : Choice{.family = &reduce(), .kernel = group.members[0]};
   const Kernel& kernel = whole.kernel;
   if (whole.family != &reduce() || kernel.head || kernel.domain != choice.kernel.domain ||
-      kernel.reduced != pixels_of(kernel.domain))
+      !reduces_to_channels(kernel))
     return {};
   const std::vector<std::size_t> makers = grouping.writers_of(stored->slot);
   const int first = first_reducing(whole);

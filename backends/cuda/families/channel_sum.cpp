@@ -1,15 +1,25 @@
 // Finds sums over images and pixels.
 #include "nixie/backends/cuda/families/channel_sum.h"
 
+#include <algorithm>
+
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
 
+bool reduces_to_channels(const Kernel& kernel) {
+  const auto reduces = [&](int axis) { return std::ranges::find(kernel.reduced, axis) != kernel.reduced.end(); };
+  bool others = !kernel.reduced.empty();
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis)
+    others &= axis == 1 ? !reduces(axis) : reduces(axis) || kernel.domain[axis] == 1;
+  return others;
+}
+
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
   const bool matrix = of.shape.rank() == 2;  // dy turned: [channels, rows]
   const Shape summed = matrix ? Shape{of.shape[1], of.shape[0]} : of.shape;
-  if (kernel.head || kernel.reduced != (matrix ? Axes{0} : Axes{0, 2, 3}) || kernel.domain != summed ||
+  if (kernel.head || !reduces_to_channels(kernel) || kernel.domain != summed ||
       kernel.loads.size() != 1 || kernel.stores.size() != 1 || kernel.stages.size() != 2)
     return nullptr;
   const Access &load = kernel.loads[0], &store = kernel.stores[0];

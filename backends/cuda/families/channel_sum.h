@@ -5,6 +5,9 @@
 
 namespace nixie::cuda {
 
+/// Whether a kernel keeps axis 1, that of channels, and no other of more than one position.
+bool reduces_to_channels(const Kernel& kernel);
+
 /// Where a kernel stores, in f32, the sum of a 4-D operand over images and pixels, or of the transposed dy that is
 /// operand 0 of a matrix product over the product's terms; null if it computes no such sum.
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of);

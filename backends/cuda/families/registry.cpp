@@ -13,6 +13,7 @@
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/families/portable.h"
 #include "nixie/backends/cuda/families/turn_bytes.h"
+#include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -154,8 +155,10 @@ Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
     }
     if (work.clocks == 0 && choice.kernel.head)
       (size_of(dtype_of(plan, choice.kernel.head->operands[0])) <= 2 ? work.mma : work.fma) = flop(choice.kernel);
+    if (choice.family->name() == "gemm" && choice.kernel.domain.size() > 0)
+      price.seconds = product_estimate(plan, choice.kernel, chip).seconds;
   }
-  price.seconds = chip.seconds(work);
+  price.seconds = std::max(price.seconds, chip.seconds(work));
   return price;
 }
 

@@ -35,14 +35,11 @@ void write_groups(const Grouping& grouping, Plan& plan) {
   }
 }
 
-}  // namespace
-
-void lower(Plan& plan, const Chip& chip, bool winograd) {
+// Before what is chosen is traced.
+void choose(Plan& plan, const Chip& chip, bool winograd) {
   split_collectives(plan);
-  give_second_axis(plan);
   merge_phases(plan, chip);
   lower_strided_input_grads(plan);
-  if (chip.has_wgmma()) lower_to_planes(plan, chip), merge_pixels(plan);
   if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);
   split_rows(plan);
   lay_out_pools(plan);
@@ -59,9 +56,24 @@ void lower(Plan& plan, const Chip& chip, bool winograd) {
   bucket_collectives(grouping);
   share_launches(grouping);
   write_groups(grouping, plan);
+}
 
+}  // namespace
+
+void lower(Plan& plan, const Chip& chip, bool winograd) {
+  choose(plan, chip, winograd);
   if (is_traced(BackendTrace::families))
     for (const Group& group : plan.groups) fmt::print(stderr, "{}\n", explain(plan, group));
+}
+
+Target target_of(const Chip& chip, bool winograd) {
+  const auto seconds = [chip, winograd](Plan plan) {
+    choose(plan, chip, winograd);
+    double sum = 0;
+    for (const Group& group : plan.groups) sum += price_of(plan, group, chip).seconds;
+    return sum;
+  };
+  return {.channels_last = true, .overlaps = true, .seconds = seconds};
 }
 
 }  // namespace nixie::cuda

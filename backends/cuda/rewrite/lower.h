@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "nixie/backends/cuda/families/family.h"
+#include "nixie/core/graph/backend.h"
 
 namespace nixie::cuda {
 
@@ -15,9 +16,10 @@ namespace nixie::cuda {
 /// which families refused each group and why.
 void lower(Plan& plan, const Chip& chip, bool winograd = true);
 
+/// The target of plans that are lowered so; it prices their groups, one after another.
+Target target_of(const Chip& chip, bool winograd = true);
+
 // ---- Rewrites ----
-/// Convolutions and poolings of one spatial axis, and the kernels around them, get a second axis of one position.
-void give_second_axis(Plan& plan);
 /// Splits collectives from the stages behind them, where NCCL cannot store their result.
 void split_collectives(Plan& plan);
 /// Splits sorting and scans from the stages behind them.
@@ -39,17 +41,6 @@ void merge_phases(Plan& plan, const Chip& chip);
 /// Turns input gradients of strided convolutions into one stride-1 convolution for each phase of the input, if there is
 /// enough work, or `wherever_possible`.
 void lower_strided_input_grads(Plan& plan, bool wherever_possible = false);
-/// Turns convolutions with three spatial axes into ones with two, over planes of the images, if an estimate says that
-/// this is faster than the portable kernels, or `wherever_possible`. If copied planes would take more than
-/// `most_bytes`,
-/// the images are processed in parts.
-void lower_to_planes(Plan& plan, const Chip& chip, bool wherever_possible = false,
-                     std::int64_t most_bytes = std::int64_t{1} << 30);
-
-/// Turns convolutions with three spatial axes whose windows have one pixel of a plane into ones with two, over the
-/// depth and the pixels of a plane.
-void merge_pixels(Plan& plan);
-
 /// Transforms 16-bit convolutions that only portable kernels accept to a form for Hopper's kernels, if an estimate says
 /// that this is faster. `by_rank`, for tests: wherever possible, strided input gradients included, in the form of this
 /// rank by estimate (0: the fastest), modulo the number of forms.

@@ -13,6 +13,7 @@
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/memory.h"
+#include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/cuda/splitting.h"
 #include "nixie/tests/compiler_log.h"
@@ -42,6 +43,20 @@ TEST(CudaForwardLayer, StagesHoldFewZeros) {
     EXPECT_EQ(layer.stages, row.stages) << row.channels;
     EXPECT_EQ(layer.stage_terms, row.terms) << row.channels;
     EXPECT_GE(layer.stages * layer.stage_terms, row.channels * row.window * row.window);
+  }
+}
+
+// Tiles by multiply-adds have no estimate of their own, but a product has one.
+TEST(CudaPrices, OfPortableProductsAreTheirEstimates) {
+  cuda_plans::Draft draft = cuda_plans::convolutions(Dtype::f32, {16, 8, 28, 28}, {8, 8, 3, 3},
+                                                     {.stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}}, true)[0];
+  const Chip chip = chip_named("sm_80");
+  lower(draft.plan, chip);
+  for (const Group& group : draft.plan.groups) {
+    const Kernel& kernel = draft.plan.kernels[static_cast<std::size_t>(group.members[0])];
+    if (!kernel.head) continue;
+    EXPECT_EQ(group.implementation->name(), "gemm");
+    EXPECT_GE(price_of(draft.plan, group, chip).seconds, product_estimate(draft.plan, kernel, chip).seconds);
   }
 }
 

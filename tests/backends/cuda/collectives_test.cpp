@@ -95,7 +95,7 @@ TEST(CudaCollectives, SumsOfGradientsShareACall) {
 TEST(CudaCollectives, RunBesideTheBackwardPass) {
   const Net net = net_on(test::alone_of(2));
   CudaPlansBackend backend;
-  const Graph graph = order_collectives(rewrite(prepare(net.graph, PrecisionPolicy::fp16)));
+  const Graph graph = order_collectives(rewrite(prepare(net.graph, PrecisionPolicy::fp16), backend.target()));
   Plan plan = fuse(graph, choose_layout(graph, backend.target()), Fusion::full);
   cuda::split_collectives(plan);
   cuda::Grouping grouping(plan, backend.chip());

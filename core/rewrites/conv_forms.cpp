@@ -1,0 +1,184 @@
+// Lists the forms of a convolution, prices them, and rewrites a graph by the cheapest.
+#include "nixie/core/rewrites/conv_forms.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "nixie/core/passes/fuse.h"
+#include "nixie/core/passes/layout.h"
+#include "nixie/core/passes/simplify.h"
+#include "nixie/core/rewrites/fold.h"
+#include "nixie/core/rewrites/over_taps.h"
+#include "nixie/core/state/graph_walk.h"
+
+namespace nixie {
+namespace {
+
+// A value, as it is or as the image of a fold.
+struct Folded {
+  Tensor value = {};
+  const Fold* fold = nullptr;
+  Tensor unfolded(const Shape& shape) const { return fold ? nixie::unfolded(*fold, value, shape) : value; }
+};
+
+class ConvForms {
+ public:
+  ConvForms(const Target& target, std::int64_t most_bytes) : target_(target), most_bytes_(most_bytes) {}
+
+  Graph operator()(const Graph& graph) {
+    const std::vector<Tensor> order = topological(graph);
+    if (std::ranges::none_of(order, wants_form)) return graph;
+    for (const Tensor& x : order)
+      if (const std::optional<Way> way = wants_form(x) ? cheapest(x) : of_inputs(x)) ways_.emplace(x.id(), *way);
+    if (ways_.empty()) return graph;
+    follow_readers(graph, order);
+    for (const Tensor& x : order) rebuild(x);
+    Graph result;
+    for (const Tensor& output : graph.outputs) result.outputs.push_back(in(nullptr, output));
+    for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, in(nullptr, set.value)});
+    return simplify(result);
+  }
+
+ private:
+  // How a node is computed: as an image of a fold, or as an array. A convolution over taps reads arrays.
+  struct Way {
+    const Fold* fold = nullptr;
+    bool over_taps = false;
+    const Fold* of_inputs() const { return over_taps ? nullptr : fold; }
+  };
+
+  // Convolutions and poolings of other than two spatial axes.
+  static bool wants_form(const Tensor& x) {
+    const bool slides = std::holds_alternative<Conv>(x.node().op) || std::holds_alternative<Pool>(x.node().op);
+    const auto has_elements = [](const Tensor& y) { return y.shape().size() > 0; };
+    return slides && x.rank() != 4 && has_elements(x) && std::ranges::all_of(x.inputs(), has_elements);
+  }
+
+  // The fold of the newest value that a node reads, if its op can be computed on images: a gradient's, where it meets a
+  // value that the forward pass stored.
+  std::optional<Way> of_inputs(const Tensor& x) const {
+    const Fold* fold = nullptr;
+    std::int64_t newest = -1;
+    for (const Tensor& input : x.inputs()) {
+      const auto known = ways_.find(input.id());
+      if (known == ways_.end() || input.rank() != x.rank() || input.node().number <= newest) continue;
+      newest = input.node().number, fold = known->second.fold;
+    }
+    return fold && folded_op(*fold, x) ? std::optional(Way{fold}) : std::nullopt;
+  }
+
+  // What is made of random numbers alone is stored where these cannot be drawn as an image: as a mask, say.
+  static bool follows(const Fold& fold, const Tensor& x) {
+    const Op& op = x.node().op;
+    const auto is_drawn = [&](const Tensor& y) {
+      return std::holds_alternative<Random>(y.node().op) && !folded_op(fold, y);
+    };
+    return (role_of(op) == OpRole::elementwise || std::holds_alternative<Expand>(op)) && folded_op(fold, x) &&
+           std::ranges::none_of(x.inputs(), is_drawn);
+  }
+
+  // Elementwise work whose readers all are images of one fold is as well.
+  void follow_readers(const Graph& graph, const std::vector<Tensor>& order) {
+    std::unordered_map<const Node*, const Fold*> wanted;  // null: as an array, or by several
+    for (const Tensor& output : graph.outputs) wanted[output.id()] = nullptr;
+    for (const Trace::Set& set : graph.sets) wanted[set.value.id()] = nullptr;
+    for (auto x = order.rbegin(); x != order.rend(); ++x) {
+      const auto by = wanted.find(x->id());
+      if (by != wanted.end() && by->second && follows(*by->second, *x)) ways_.try_emplace(x->id(), Way{by->second});
+      const auto own = ways_.find(x->id());
+      const Fold* fold = own == ways_.end() ? nullptr : own->second.of_inputs();
+      for (const Tensor& input : x->inputs()) {
+        const auto [known, fresh] = wanted.try_emplace(input.id(), fold);
+        if (!fresh && known->second != fold) known->second = nullptr;
+      }
+    }
+  }
+
+  void rebuild(const Tensor& x) {
+    if (const auto way = ways_.find(x.id()); way != ways_.end()) {
+      made_.emplace(x.id(), form_of(x, way->second, [this](const Fold* fold, const Tensor& y) { return in(fold, y); }));
+    } else {
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : x.inputs()) inputs.push_back(in(nullptr, input));
+      made_.emplace(x.id(),
+                    Folded{inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype())});
+    }
+  }
+
+  // A value as an image, or as it is.
+  Tensor in(const Fold* fold, const Tensor& x) {
+    const Folded& made = made_.at(x.id());
+    if (made.fold == fold) return made.value;
+    if (std::holds_alternative<Constant>(x.node().op))
+      return x.rank() < 3 ? x : Tensor::make(x.node().op, {}, folded(*fold, x.shape()), x.dtype());
+    const auto [plain, fresh] = unfolded_.try_emplace(x.id());
+    if (fresh) plain->second = made.unfolded(x.shape());
+    return fold ? folded(*fold, plain->second) : plain->second;
+  }
+
+  static std::vector<Way> ways_of(const Tensor& x) {
+    std::vector<Way> ways;
+    for (const Fold* fold : {&kRows, &kPlanes, &kColumns})
+      if (folded_op(*fold, x)) ways.push_back({fold});
+    const auto* conv = std::get_if<Conv>(&x.node().op);
+    if (conv && x.rank() == 5 && !folded_op(kPlanes, x) && can_go_over_taps(x))
+      ways.push_back({.fold = conv->role == ConvRole::filter_grad ? nullptr : &kPlanes, .over_taps = true});
+    return ways;
+  }
+
+  // `input` gives an operand as the image of a fold, or as it is.
+  template <class GetInput>
+  Folded form_of(const Tensor& x, Way way, const GetInput& input) const {
+    std::vector<Tensor> inputs;
+    for (const Tensor& y : x.inputs()) inputs.push_back(input(way.of_inputs(), y));
+    if (!way.over_taps)
+      return {Tensor::make(*folded_op(*way.fold, x), std::move(inputs), folded(*way.fold, x.shape()), x.dtype()),
+              way.fold};
+    return {over_taps(Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype()), most_bytes_), way.fold};
+  }
+
+  // None where x stays as it is.
+  std::optional<Way> cheapest(const Tensor& x) {
+    if (folded_op(kRows, x)) return Way{&kRows};  // no program is faster for fewer axes
+    std::vector<Tensor> leaves;
+    for (const Tensor& input : x.inputs())
+      leaves.push_back(Tensor::make(Input{.name = std::to_string(leaves.size()), .has_variable_layout = true}, {},
+                                    input.shape(), input.dtype()));
+    const Tensor alone = Tensor::make(x.node().op, std::move(leaves), x.shape(), x.dtype());
+    const auto [known, fresh] = cheapest_.try_emplace(signature({.outputs = {alone}}));
+    if (!fresh) return known->second;
+    double least = seconds_of({alone}, x.shape());
+    for (const Way way : ways_of(x)) {
+      const Folded form =
+          form_of(alone, way, [](const Fold* fold, const Tensor& y) { return fold ? folded(*fold, y) : y; });
+      const double seconds = seconds_of(form, x.shape());
+      if (seconds < least || (!way.over_taps && seconds == least)) least = seconds, known->second = way;
+    }
+    return known->second;
+  }
+
+  // Stored where images and filters are stored in a target's layout.
+  double seconds_of(const Folded& form, const Shape& shape) const {
+    const auto result = std::make_shared<VariableState>();
+    result->name = "result", result->shape = shape, result->dtype = form.value.dtype();
+    const Graph graph = simplify({.sets = {{result, form.unfolded(shape)}}});
+    return target_.seconds(fuse(graph, choose_layout(graph, target_)));
+  }
+
+  const Target& target_;
+  const std::int64_t most_bytes_;
+  std::map<std::string, std::optional<Way>> cheapest_;
+  std::unordered_map<const Node*, Way> ways_;
+  std::unordered_map<const Node*, Folded> made_;
+  std::unordered_map<const Node*, Tensor> unfolded_;
+};
+
+}  // namespace
+
+Graph choose_conv_forms(const Graph& graph, const Target& target, std::int64_t most_bytes) {
+  return target.seconds ? ConvForms(target, most_bytes)(graph) : graph;
+}
+
+}  // namespace nixie
