@@ -86,15 +86,15 @@ void split_collectives(Plan& plan) {
   plan.kernels = std::move(kernels);
 }
 
-void bucket_collectives(Grouping& grouping, std::int64_t most_bytes) {
+void bucket_collectives(Grouping& grouping, std::int64_t least_bytes) {
   Groups& groups = grouping.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (!is_sum(groups[g])) continue;
     std::int64_t bytes = bytes_of(grouping, groups[g]);
-    for (std::size_t next = g + 1; next < groups.size() && bytes < most_bytes; ++next) {
+    for (std::size_t next = g + 1; next < groups.size() && bytes < least_bytes; ++next) {
       if (!is_collective(groups[next].members.front())) continue;
+      if (!is_sum(groups[next])) break;
       const std::int64_t more = bytes_of(grouping, groups[next]);
-      if (!is_sum(groups[next]) || bytes + more > most_bytes) break;
       const auto place = join(groups, g, next);
       if (!place) break;
       bytes += more;
