@@ -15,9 +15,11 @@ using Groups = std::vector<Grouping::Group>;
 
 bool is_collective(const Kernel& kernel) { return kernel.head && std::holds_alternative<Collective>(kernel.head->op); }
 
-bool is_sum(const Grouping::Group& group) {
+/// The ranks that a group's sums are over; none for another group.
+const Communicator* summing(const Grouping::Group& group) {
   const Kernel& kernel = group.members.front();
-  return is_collective(kernel) && std::get<Collective>(kernel.head->op).kind == CollectiveKind::all_reduce;
+  const auto* op = is_collective(kernel) ? &std::get<Collective>(kernel.head->op) : nullptr;
+  return op && op->kind == CollectiveKind::all_reduce ? op->communicator.get() : nullptr;
 }
 
 std::int64_t bytes_of(const Grouping& grouping, const Grouping::Group& group) {
@@ -89,11 +91,12 @@ void split_collectives(Plan& plan) {
 void bucket_collectives(Grouping& grouping, std::int64_t least_bytes) {
   Groups& groups = grouping.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!is_sum(groups[g])) continue;
+    const Communicator* const ranks = summing(groups[g]);
+    if (!ranks) continue;
     std::int64_t bytes = bytes_of(grouping, groups[g]);
     for (std::size_t next = g + 1; next < groups.size() && bytes < least_bytes; ++next) {
       if (!is_collective(groups[next].members.front())) continue;
-      if (!is_sum(groups[next])) break;
+      if (summing(groups[next]) != ranks) break;
       const std::int64_t more = bytes_of(grouping, groups[next]);
       const auto place = join(groups, g, next);
       if (!place) break;
