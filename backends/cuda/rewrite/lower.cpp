@@ -38,7 +38,6 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 }  // namespace
 
 void lower(Plan& plan, const Chip& chip, bool winograd) {
-  split_collectives(plan);
   give_second_axis(plan);
   merge_phases(plan, chip);
   lower_strided_input_grads(plan);

@@ -18,8 +18,6 @@ void lower(Plan& plan, const Chip& chip, bool winograd = true);
 // ---- Rewrites ----
 /// Convolutions and poolings of one spatial axis, and the kernels around them, get a second axis of one position.
 void give_second_axis(Plan& plan);
-/// Splits collectives from the stages behind them, where NCCL cannot store their result.
-void split_collectives(Plan& plan);
 /// Splits sorting and scans from the stages behind them.
 void split_rows(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.

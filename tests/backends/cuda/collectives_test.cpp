@@ -111,7 +111,6 @@ TEST(CudaCollectives, RunBesideTheBackwardPass) {
   CudaPlansBackend backend;
   const Graph graph = order_collectives(rewrite(prepare(net.graph, PrecisionPolicy::fp16)));
   Plan plan = fuse(graph, choose_layout(graph, backend.target()), Fusion::full);
-  cuda::split_collectives(plan);
   cuda::Grouping grouping(plan, backend.chip());
   for (const Kernel& kernel : plan.kernels)
     grouping.groups.push_back({{kernel}, cuda::take(plan, kernel, backend.chip())});

@@ -1,9 +1,8 @@
-// Makes collectives calls by themselves, and sums of gradients that follow each other one call of several arrays.
+// Makes sums of gradients that follow each other one call of several arrays.
 #include <algorithm>
 #include <set>
 
 #include "nixie/backends/cuda/families/collective.h"
-#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
@@ -71,22 +70,6 @@ std::optional<std::size_t> join(Groups& groups, std::size_t first, std::size_t n
 }
 
 }  // namespace
-
-void split_collectives(Plan& plan) {
-  std::vector<Kernel> kernels;
-  for (Kernel& kernel : plan.kernels) {
-    if (!is_collective(kernel) || as_call(plan, kernel)) {
-      kernels.push_back(std::move(kernel));
-      continue;
-    }
-    const Operand& operand = kernel.head->operands[0];
-    auto [alone, rest] = split_head(plan, kernel, dense_like(kernel.domain, operand.strides), kernel.label);
-    plan.slots[at(alone.stores[0].slot)].dtype = plan.slots[at(operand.slot)].dtype;
-    kernels.push_back(std::move(alone));
-    kernels.push_back(std::move(rest));
-  }
-  plan.kernels = std::move(kernels);
-}
 
 void bucket_collectives(Grouping& grouping, std::int64_t least_bytes) {
   Groups& groups = grouping.groups;
