@@ -6,7 +6,6 @@
 #include <cstring>
 #include <set>
 
-#include "nixie/apps/trainer/ranks/fence.h"
 
 namespace nixie {
 namespace {
@@ -113,7 +112,7 @@ Outputs Evaluator::of_batch(const Inputs& in) const {
     std::map<std::string, Tensor> own;
     for (const char* name : {"images", "labels", "weights"}) own.emplace(name, shards_.rows(in[name], shard));
     for (const auto& [name, value] : sums(Inputs(std::move(own))))
-      parts[name].push_back(shards_.of_rank() == 1 ? value : fenced(value));
+      parts[name].push_back(shards_.apart(value));
   }
   Outputs outputs;
   for (const auto& [name, of_shards] : parts)

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "nixie/apps/trainer/ranks/fence.h"
 #include "nixie/apps/trainer/ranks/gradient_sum.h"
 #include "nixie/optimizers/loss_scale.h"
 
@@ -182,19 +181,18 @@ TrainStep::Result TrainStep::run(const Inputs& in) const {
   const std::vector<Tensor> before(values.begin(), values.end());
   std::vector<Result> results;
   std::vector<std::vector<Tensor>> after(values.size());
-  const auto ended = [&](const Tensor& value) { return shards_.of_rank() == 1 ? value : fenced(value); };
   std::vector<Tensor> begun = before;
   for (std::int64_t shard = 0; shard < shards_.of_rank(); ++shard) {
     for (std::size_t i = 0; i < values.size(); ++i)
-      if (shards_.of_rank() > 1 && !values[i].trainable()) values[i].set(begun[i] = fenced(before[i]));
+      if (shards_.are_ordered() && !values[i].trainable()) values[i].set(begun[i] = shards_.apart(before[i]));
     results.push_back(run_shard(in, shard));
     for (std::size_t i = results.back().slopes.size(); i-- > 0;)
-      results.back().slopes[i].value = ended(results.back().slopes[i].value);
+      results.back().slopes[i].value = shards_.apart(results.back().slopes[i].value);
     for (Tensor Result::*number : {&Result::loss, &Result::accuracy, &Result::weight, &Result::counted})
-      if ((results.back().*number).has_value()) results.back().*number = ended(results.back().*number);
+      if ((results.back().*number).has_value()) results.back().*number = shards_.apart(results.back().*number);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Tensor now = values[i];
-      if (now.id() != begun[i].id()) after[i].push_back(ended(now));
+      if (now.id() != begun[i].id()) after[i].push_back(shards_.apart(now));
       if (now.id() != before[i].id()) values[i].set(before[i]);
     }
   }

@@ -187,9 +187,16 @@ class Fuser {
     });
   }
 
+  // An exchange is a kernel by itself: what it is fused with could keep it, and so those behind it, from starting.
+  static bool is_exchange(const FusionNode& unit) {
+    return unit.kind == FusionNode::Kind::head && std::holds_alternative<Collective>(unit.value.node().op);
+  }
+  bool exchanges(const FusedGroup& group) const { return is_exchange(unit(group.units.front())); }
+
   bool can_join(int u, int g) {
     const FusedGroup& target = group(g);
     const FusionNode& joining = unit(u);
+    if (is_exchange(joining) || exchanges(target)) return false;
     Axes reduced = target.reduced;
     if (!fits(target.units.size() + 1, reduced)) return false;
     if (joining.kind == FusionNode::Kind::head && (target.head || !reduced.empty())) return false;
@@ -268,7 +275,7 @@ class Fuser {
 
   bool can_merge(int p, int c, bool related) {
     FusedGroup &first = group(p), &second = group(c);
-    if (first.head && second.head) return false;
+    if ((first.head && second.head) || exchanges(first) || exchanges(second)) return false;
     Shape domain = first.domain;
     Axes reduced = first.reduced;
     if (second.domain == domain) {

@@ -145,6 +145,17 @@ std::vector<bool> collectives_of(const Plan& plan) {
   return found;
 }
 
+// Whether each slot is one that a collective reads or writes.
+std::vector<bool> exchanged_slots(const Plan& plan, const Touched& touched) {
+  const std::vector<bool> collective = collectives_of(plan);
+  std::vector<bool> exchanged(plan.slots.size());
+  for (std::size_t g = 0; g < collective.size(); ++g)
+    if (collective[g])
+      for (const auto* slots : {&touched.reads[g], &touched.writes[g]})
+        for (int slot : *slots) exchanged[at(slot)] = true;
+  return exchanged;
+}
+
 // Fills waits_for; `overlap` says which slots share bytes.
 template <class Overlap>
 Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_disjoint, Overlap overlap) {
@@ -198,9 +209,14 @@ void plan_memory(Plan& plan, const Target& target) {
   DisjointStores are_disjoint = stores_of_groups(plan);
   if (target.overlaps) {
     const Ancestors ancestors = find_waits(plan, touched, are_disjoint, std::equal_to<>());
-    plan.arena_bytes =
-        place(plan, all, [&](const Lifetime& a, const Lifetime& b) { return may_run_together(ancestors, a, b); });
-    if (plan.arena_bytes > least + kRoomForOverlap) plan.arena_bytes = place(plan, all, live_together);
+    const auto together = [&](const Lifetime& a, const Lifetime& b) { return may_run_together(ancestors, a, b); };
+    plan.arena_bytes = place(plan, all, together);
+    // What is computed during an exchange never waits for the memory that it takes.
+    const std::vector<bool> exchanged = exchanged_slots(plan, touched);
+    if (plan.arena_bytes > least + kRoomForOverlap)
+      plan.arena_bytes = place(plan, all, [&](const Lifetime& a, const Lifetime& b) {
+        return exchanged[at(a.slot)] || exchanged[at(b.slot)] ? together(a, b) : live_together(a, b);
+      });
   }
   find_waits(plan, touched, are_disjoint, [bytes = bytes_of_slots(plan)](int a, int b) {
     return a == b || (bytes[at(a)].first < bytes[at(b)].second && bytes[at(b)].first < bytes[at(a)].second);

@@ -135,28 +135,40 @@ backend: cpu
 }
 
 #ifdef NIXIE_WITH_CUDA
-// The programs of a shard on a GPU: those of two ranks are among those of one process, but for the sums of shards.
+// What computes a shard on a GPU does not depend on how many a rank has: the same programs, tiles and products of
+// cuBLASLt on 1 to 8 ranks, but for the sums of a rank's shards.
 TEST(RanksInOneProcess, OrderedShardsHaveProgramsOfTheirOwn) {
   const TrainConfig config =
       ordered({"model=[{conv2d: {out: 16, kernel: 3, pad: 1}}, batch_norm, relu, max_pool2d, "
                "flatten, {dropout: {rate: 0.3}}, {linear: {out: 10}}]",
                "data.glyphs.batch=128"});
-  const auto programs_on = [&](const World& world) {
-    const auto backend = std::make_shared<CudaPlansBackend>();
-    Trainer trainer(config, {.backend = backend, .world = world});
-    const Plan plan = plan_of(trainer.graph(), *backend, Fusion::full);
-    std::map<std::string, std::string> programs;
-    for (const Group& group : plan.groups) {
-      if (cuda::blas_problem(group) || !cuda::collective_calls(plan, group).empty()) continue;
-      const std::string label = label_of(plan, group);
-      if (!label.starts_with("all_reduce + add"))
-        programs.emplace(cuda::generate(plan, group, backend->chip()).source, label);
+  for (const char* precision : {"fp32", "tf32", "fp16"}) {
+    const auto programs_on = [&](const World& world) {
+      const auto backend = std::make_shared<CudaPlansBackend>();
+      TrainConfig of_precision = config;
+      of_precision.precision = precision;
+      Trainer trainer(of_precision, {.backend = backend, .world = world});
+      const Plan plan = plan_of(trainer.graph(), *backend, Fusion::full);
+      std::map<std::string, std::string> programs;
+      for (const Group& group : plan.groups) {
+        const std::string label = label_of(plan, group);
+        if (const auto* product = cuda::blas_problem(group))
+          programs.emplace(
+              fmt::format("{} x {} x {} x {}", product->batches, product->rows, product->columns, product->inner),
+              label);
+        else if (cuda::collective_calls(plan, group).empty() && label != "add" && !label.starts_with("add x "))
+          programs.emplace(cuda::generate(plan, group, backend->chip()).source, label);
+      }
+      return programs;
+    };
+    const auto one = programs_on({});
+    EXPECT_GT(one.size(), 20u);
+    for (const int ranks : {2, 4, 8}) {
+      SCOPED_TRACE(fmt::format("{} on {}", precision, ranks));
+      const auto several = programs_on(alone_of(ranks));
+      for (const auto& [source, label] : several) EXPECT_TRUE(one.contains(source)) << label;
     }
-    return programs;
-  };
-  const auto one = programs_on({}), two = programs_on(alone_of(2));
-  EXPECT_GT(two.size(), 20u);
-  for (const auto& [source, label] : two) EXPECT_TRUE(one.contains(source)) << label;
+  }
 }
 #endif
 

@@ -191,6 +191,23 @@ TEST(Collectives, RunInTheOrderInWhichTheyWereMade) {
   EXPECT_EQ(size, 5);
 }
 
+// A sum does not wait for those who read the parameter that its update writes, and is fused with no update.
+TEST(Collectives, StartAsSoonAsTheirOperandsAreThere) {
+  const auto backend = make_cpu_backend(1);
+  const World world = alone_of(2);
+  const Variable w("w", Array(Dtype::f32, {8}), true);
+  Trace trace;
+  const Tensor slope = all_reduce(world, ramp(world, {8}, Dtype::f32)),
+               product = matmul(ramp(world, {4, 8}, Dtype::f32), reshape(w, {8, 1}));
+  w.set(w - 0.1 * slope);
+  const Graph graph{.outputs = {all_reduce(world, sum(product))}, .sets = trace.sets()};
+  const Plan plan = make_plan(prepare(graph, PrecisionPolicy::ieee), *backend);
+  ASSERT_EQ(collectives_in(plan), 2);
+  const auto kernel = std::ranges::find_if(plan.kernels, [](const Kernel& each) { return each.head.has_value(); });
+  EXPECT_TRUE(std::holds_alternative<Collective>(kernel->head->op)) << kernel->label << " is before the sum";
+  EXPECT_TRUE(kernel->loads.empty()) << kernel->label;
+}
+
 TEST(Collectives, RefuseWhatTheyDoNotExchange) {
   const World world = alone_of(4);
   const Tensor x = zeros({6, 2});

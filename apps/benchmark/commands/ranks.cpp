@@ -30,6 +30,8 @@ const Columns kNets{{"net", -12, "net"},
                     {"alone ms", 10, "alone_ms", "{:.3f}"},
                     {"together ms", 11, "together_ms", "{:.3f}"},
                     {"% of linear", 11, "percent", "{:.1f}"},
+                    {"exchange ms", 11, "exchange_ms", "{:.3f}"},
+                    {"% hidden", 8, "hidden", "{:.0f}"},
                     {"DDP alone", 10, "ddp.alone_ms", "{:.3f}"},
                     {"together", 9, "ddp.together_ms", "{:.3f}"},
                     {"%", 5, "ddp.percent", "{:.1f}"}};
@@ -64,8 +66,8 @@ nlohmann::json time_sum(Backend& backend, const World& world, std::int64_t bytes
 
 /// What a net does on ranks: its times, and what its steps end with.
 struct Trained {
-  Timing timing = {};
-  double loss = 0;  ///< of the first runs' last
+  Timing timing = {}, exchange = {};  ///< of a step; of its sums over ranks by themselves
+  double loss = 0;                    ///< of the first runs' last
   std::uint64_t weights = 0;
   std::int64_t bytes = 0;
 };
@@ -90,10 +92,12 @@ nlohmann::json time_net(Backend& backend, const World& world, const Net& net, in
     for (int i = 0; i < kWarm; ++i) trained.loss = work.train().at("loss").array().item();
     trained.timing = time_together(backend, runs, [&] { work.train(); });
     trained.weights = work.fingerprint();
+    if (!ranks.is_alone()) trained.exchange = time_together(backend, runs, [&] { work.exchange(); });
     return trained;
   };
   const Trained alone = train({}), together = train(world);
   check_together(world, net, alone, together);
+  const double exposed = together.timing.median - alone.timing.median;
   return {{"net", net.name},
           {"precision", precision.name},
           {"ranks", world.size()},
@@ -102,6 +106,8 @@ nlohmann::json time_net(Backend& backend, const World& world, const Net& net, in
           {"alone_ms", alone.timing},
           {"together_ms", together.timing},
           {"percent", 100 * alone.timing.median / together.timing.median},
+          {"exchange_ms", together.exchange},
+          {"hidden", 100 * (1 - exposed / together.exchange.median)},
           {"loss", together.loss}};
 }
 

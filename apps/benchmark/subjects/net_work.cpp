@@ -110,7 +110,9 @@ NetWork::NetWork(Backend& backend, const Net& net, int batch, const PrecisionTra
       train_(
           backend, [this](const Inputs& in) { return train_body(in, optimizer_); }, precision.policy, fusion),
       train_dynamic_(
-          backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy, fusion) {
+          backend, [this](const Inputs& in) { return train_body(in, *dynamic_); }, precision.policy, fusion),
+      exchange_(
+          backend, [this](const Inputs&) { return exchange_body(); }, precision.policy, fusion) {
   if (precision.data == Dtype::f16) dynamic_.emplace(model_.parameters(), with_scale(net.training, 0), net.run);
   const Tensor pixels = noise(with_batch(net.sample, batch), "images"),
                images = net.bytes ? cast(pixels * 256, Dtype::u8) : cast(pixels, precision.data);
@@ -151,6 +153,8 @@ Outputs NetWork::results() const {
 }
 Outputs NetWork::train() { return train_(labelled_); }
 Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
+
+void NetWork::exchange() { exchange_({}); }
 
 std::int64_t NetWork::exchanged_bytes() const {
   std::int64_t bytes = 0;
@@ -222,6 +226,18 @@ Outputs NetWork::train_body(const Inputs& in, const Optimizer& optimizer) const 
       slopes[i].value = gradient_sum(world_, slopes[i].value, precision_.policy) * (1.0 / world_.size());
   optimizer.update(slopes);
   return {{"loss", loss}};
+}
+
+Outputs NetWork::exchange_body() const {
+  const std::vector<Variable> parameters = model_.parameters().trainable();
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const auto values = [&](const char* name) {
+      const Variable& of = parameters[i];
+      return Variable(name + of.name(), Array(exchanged_dtype(of, precision_.policy), of.shape()), false);
+    };
+    values("sum.").set(all_reduce(world_, values("d.")));
+  }
+  return {};
 }
 
 Outputs NetWork::run_probed(std::size_t first, std::size_t most, std::vector<Contraction>& contractions) {

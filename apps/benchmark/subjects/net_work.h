@@ -69,6 +69,8 @@ class NetWork {
   std::int64_t parameters() const { return model_.parameters().count(); }
   /// What a rank hands over of its gradients in a training step.
   std::int64_t exchanged_bytes() const;
+  /// The sums over ranks of a training step, and nothing else.
+  void exchange();
   /// A number that two models of other weights do not share.
   std::uint64_t fingerprint() const;
   /// Memory of the training step's plan: its arena, the parameters, the optimizer's state and the data.
@@ -82,6 +84,7 @@ class NetWork {
   /// Runs the graph that returns at most so many contractions from the first on, by probed_name; lists all.
   Outputs run_probed(std::size_t first, std::size_t most, std::vector<Contraction>& contractions);
   Outputs train_body(const Inputs& in, const Optimizer& optimizer) const;
+  Outputs exchange_body() const;
 
   Backend& backend_;
   Net net_;
@@ -95,7 +98,7 @@ class NetWork {
   std::optional<Optimizer> dynamic_;
   std::vector<Variable> gradients_;  // of the parameters, in their order; none before the first `total`
   Outputs last_;
-  Step fprop_, total_, train_, train_dynamic_;
+  Step fprop_, total_, train_, train_dynamic_, exchange_;
   std::map<std::string, Tensor> data_, labelled_;  // inputs of total, and of train
 };
 

@@ -16,12 +16,15 @@ Shards::Shards(const TrainConfig& config, const World& world) : world_(world) {
           "; take a multiple of ", kCount);
   });
   of_rank_ = kCount / world.size();
+  are_ordered_ = true;
   if (world.is_alone()) world_ = own_world();
 }
 
+Tensor Shards::apart(const Tensor& of_shard) const { return are_ordered_ ? fenced(of_shard) : of_shard; }
+
 Tensor Shards::rows(const Tensor& share, std::int64_t shard) const {
   const std::int64_t size = share.shape()[0] / of_rank_;
-  return of_rank_ == 1 ? share : fenced(slice(share, {Index::range(shard * size, (shard + 1) * size)}));
+  return of_rank_ == 1 ? apart(share) : apart(slice(share, {Index::range(shard * size, (shard + 1) * size)}));
 }
 
 Tensor Shards::own_sum(std::vector<Tensor> parts) {

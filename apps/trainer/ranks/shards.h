@@ -19,11 +19,14 @@ class Shards {
   /// computed of a sum is computed as on several ranks.
   const World& world() const { return world_; }
 
+  bool are_ordered() const { return are_ordered_; }
   std::int64_t of_rank() const { return of_rank_; }
   std::int64_t of_batch() const { return of_rank_ * world_.size(); }
   /// The number in the batch of the rank's shard.
   std::int64_t number(std::int64_t shard) const { return world_.rank() * of_rank_ + shard; }
-  /// The rows of the rank's shard in values of its share.
+  /// What is computed of a shard, kept apart from the work on others and from that on all; without `ordered` itself.
+  Tensor apart(const Tensor& of_shard) const;
+  /// The rows of the rank's shard in values of its share, apart.
   Tensor rows(const Tensor& share, std::int64_t shard) const;
   /// The sum over all shards of all ranks, from that of each of the rank's: neighbours first, so that the order is that
   /// of a tree over the batch's shards.
@@ -36,6 +39,7 @@ class Shards {
  private:
   World world_;
   std::int64_t of_rank_ = 1;
+  bool are_ordered_ = false;
 };
 
 }  // namespace nixie

@@ -61,8 +61,8 @@ std::optional<Cubin> CubinCache::find(const std::string& key) const {
   return Cubin{rest.substr(header.log_bytes), rest.substr(0, header.log_bytes)};
 }
 
-void CubinCache::keep(const std::string& key, const Cubin& cubin) const {
-  if (!enabled()) return;
+std::filesystem::path CubinCache::write(const std::string& key, const Cubin& cubin) const {
+  if (!enabled()) return {};
   static std::atomic<int> count{0};
   const std::string payload = cubin.log + cubin.code;
   Header header;
@@ -75,9 +75,28 @@ void CubinCache::keep(const std::string& key, const Cubin& cubin) const {
   out.write(reinterpret_cast<const char*>(&header), sizeof header)
       .write(payload.data(), static_cast<std::streamsize>(payload.size()));
   out.close();
+  if (out) return temporary;
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);
+  return {};
+}
+
+void CubinCache::keep(const std::string& key, const Cubin& cubin) const {
+  const std::filesystem::path temporary = write(key, cubin);
   std::error_code error;
-  if (out) std::filesystem::rename(temporary, folder_ / file_name(key), error);
-  if (!out || error) std::filesystem::remove(temporary, error);
+  if (!temporary.empty()) std::filesystem::rename(temporary, folder_ / file_name(key), error);
+  if (error) std::filesystem::remove(temporary, error);
+}
+
+Cubin CubinCache::agree(const std::string& key, const Cubin& mine) const {
+  const std::filesystem::path temporary = write(key, mine);
+  if (temporary.empty()) return mine;
+  std::error_code error;
+  std::filesystem::create_hard_link(temporary, folder_ / file_name(key), error);  // fails where there is one
+  std::filesystem::remove(temporary, error);
+  if (const std::optional<Cubin> first = find(key)) return *first;
+  keep(key, mine);  // that one is damaged, or the folder has no links
+  return mine;
 }
 
 const CubinCache& cubin_cache() {

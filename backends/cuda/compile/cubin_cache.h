@@ -21,8 +21,13 @@ class CubinCache {
   std::optional<Cubin> find(const std::string& key) const;
   /// Stores a cubin; a full or unwritable disk is no error.
   void keep(const std::string& key, const Cubin& cubin) const;
+  /// Stores one of several possible entries, unless another process did since this one looked, and returns that which
+  /// all of them find: `mine` where nothing is cached.
+  Cubin agree(const std::string& key, const Cubin& mine) const;
 
  private:
+  /// Writes an entry beside the others; empty where that fails.
+  std::filesystem::path write(const std::string& key, const Cubin& cubin) const;
   std::filesystem::path folder_;
 };
 

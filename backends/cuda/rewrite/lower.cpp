@@ -37,7 +37,6 @@ void write_groups(const Grouping& grouping, Plan& plan) {
 
 // Before what is chosen is traced.
 void choose(Plan& plan, const Chip& chip, bool winograd) {
-  split_collectives(plan);
   merge_phases(plan, chip);
   lower_strided_input_grads(plan);
   if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);

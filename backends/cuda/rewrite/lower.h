@@ -20,8 +20,6 @@ void lower(Plan& plan, const Chip& chip, bool winograd = true);
 Target target_of(const Chip& chip, bool winograd = true);
 
 // ---- Rewrites ----
-/// Splits collectives from the stages behind them, where NCCL cannot store their result.
-void split_collectives(Plan& plan);
 /// Splits sorting and scans from the stages behind them.
 void split_rows(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.
@@ -51,9 +49,9 @@ void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_ra
 void prepare_operands(Grouping& grouping);
 /// Fuses the fp16 split into max-pool backward, if only the planes are read.
 void fuse_splits_into_pool_grads(Grouping& grouping);
-/// Sums over ranks that follow each other become one call, of at most this size together: what waits for the first of
-/// them then waits for all.
-void bucket_collectives(Grouping& grouping, std::int64_t most_bytes = 32 << 20);
+/// Sums over ranks that follow each other become one call, as many as it takes to exchange this much: what waits for
+/// the first of them then waits for all, and the last call of a step is one that nothing hides.
+void bucket_collectives(Grouping& grouping, std::int64_t least_bytes = 8 << 20);
 /// Merges launches of small, independent kernels whose programs differ only in numbers.
 void share_launches(Grouping& grouping);
 /// Fuses elementwise preprocessing of byte images into the kernels that read it, if all of them can.

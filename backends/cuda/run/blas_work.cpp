@@ -107,8 +107,11 @@ class BlasWork final : public GroupWork {
     if (candidates.empty()) fail(Fault::device, "cuBLASLt: no algorithm for ", key);
     choice_ = candidates[0];
     const auto measure = [&] { choice_ = candidates.size() > 1 ? fastest(candidates) : candidates[0]; };
-    if (measures && with_room(measure))  // the library's own order is not remembered
-      cubin_cache().keep(key, {std::string(reinterpret_cast<const char*>(&choice_), sizeof choice_), ""});
+    if (!measures || !with_room(measure)) return true;  // the library's own order is not remembered
+    const Cubin mine{std::string(reinterpret_cast<const char*>(&choice_), sizeof choice_), ""};
+    if (tuning() == Tuning::again) return cubin_cache().keep(key, mine), true;
+    // Ranks of one machine measure at the same time.
+    std::memcpy(&choice_, cubin_cache().agree(key, mine).code.data(), sizeof choice_);
     return true;
   }
 

@@ -48,6 +48,19 @@ TEST_F(CudaCache, GivesBackWhatWasKeptAndMakesItsFolderPrivate) {
   only_file();  // no temporary is left
 }
 
+// Processes that choose at the same time take the choice of one of them.
+TEST_F(CudaCache, TheFirstOfSeveralChoicesCounts) {
+  const CubinCache first(root_ / "cache"), second(root_ / "cache"), none("");
+  EXPECT_EQ(first.agree("key", {"a", ""}).code, "a");
+  EXPECT_EQ(second.agree("key", {"b", ""}).code, "a");
+  EXPECT_EQ(first.find("key")->code, "a");
+  EXPECT_EQ(none.agree("key", {"b", ""}).code, "b");
+  std::filesystem::resize_file(only_file(), 3);  // as a full disk leaves it
+  EXPECT_EQ(second.agree("key", {"b", ""}).code, "b");
+  EXPECT_EQ(first.find("key")->code, "b");
+  only_file();
+}
+
 TEST_F(CudaCache, ADamagedFileIsAMiss) {
   const CubinCache cache(root_ / "cache");
   cache.keep("key", {std::string(1000, 'c'), "log"});

@@ -90,6 +90,20 @@ TEST(CudaCollectives, SumsOfGradientsShareACall) {
   }
 }
 
+// What a process exchanges with itself (`reduction: ordered` does) is no sum over others.
+TEST(CudaCollectives, SumsOverOtherRanksAreOtherCalls) {
+  const World self = test::alone_of(1), all = test::alone_of(2);
+  const Tensor x = Array(Dtype::f32, {8});
+  CudaPlansBackend backend;
+  const Graph graph{.outputs = {all_reduce(self, x + 1), all_reduce(all, x + 2), all_reduce(all, x + 3)}};
+  std::vector<std::size_t> sizes;
+  for (const Bucket& bucket : buckets_of(make_plan(prepare(graph, PrecisionPolicy::fp32), backend))) {
+    sizes.push_back(bucket.calls.size());
+    for (const CollectiveCall& call : bucket.calls) EXPECT_EQ(call.op.communicator, bucket.calls[0].op.communicator);
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 2}));
+}
+
 // With buckets of 1 MiB the large layer has one of its own, which runs beside the backward pass; each bucket waits for
 // the one before, and what backward computes waits for none.
 TEST(CudaCollectives, RunBesideTheBackwardPass) {
@@ -97,7 +111,6 @@ TEST(CudaCollectives, RunBesideTheBackwardPass) {
   CudaPlansBackend backend;
   const Graph graph = order_collectives(rewrite(prepare(net.graph, PrecisionPolicy::fp16), backend.target()));
   Plan plan = fuse(graph, choose_layout(graph, backend.target()), Fusion::full);
-  cuda::split_collectives(plan);
   cuda::Grouping grouping(plan, backend.chip());
   for (const Kernel& kernel : plan.kernels)
     grouping.groups.push_back({{kernel}, cuda::take(plan, kernel, backend.chip())});

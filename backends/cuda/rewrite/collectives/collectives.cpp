@@ -1,9 +1,8 @@
-// Makes collectives calls by themselves, and sums of gradients that follow each other one call of several arrays.
+// Makes sums of gradients that follow each other one call of several arrays.
 #include <algorithm>
 #include <set>
 
 #include "nixie/backends/cuda/families/collective.h"
-#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
@@ -15,9 +14,11 @@ using Groups = std::vector<Grouping::Group>;
 
 bool is_collective(const Kernel& kernel) { return kernel.head && std::holds_alternative<Collective>(kernel.head->op); }
 
-bool is_sum(const Grouping::Group& group) {
+/// The ranks that a group's sums are over; none for another group.
+const Communicator* summing(const Grouping::Group& group) {
   const Kernel& kernel = group.members.front();
-  return is_collective(kernel) && std::get<Collective>(kernel.head->op).kind == CollectiveKind::all_reduce;
+  const auto* op = is_collective(kernel) ? &std::get<Collective>(kernel.head->op) : nullptr;
+  return op && op->kind == CollectiveKind::all_reduce ? op->communicator.get() : nullptr;
 }
 
 std::int64_t bytes_of(const Grouping& grouping, const Grouping::Group& group) {
@@ -70,31 +71,16 @@ std::optional<std::size_t> join(Groups& groups, std::size_t first, std::size_t n
 
 }  // namespace
 
-void split_collectives(Plan& plan) {
-  std::vector<Kernel> kernels;
-  for (Kernel& kernel : plan.kernels) {
-    if (!is_collective(kernel) || as_call(plan, kernel)) {
-      kernels.push_back(std::move(kernel));
-      continue;
-    }
-    const Operand& operand = kernel.head->operands[0];
-    auto [alone, rest] = split_head(plan, kernel, dense_like(kernel.domain, operand.strides), kernel.label);
-    plan.slots[at(alone.stores[0].slot)].dtype = plan.slots[at(operand.slot)].dtype;
-    kernels.push_back(std::move(alone));
-    kernels.push_back(std::move(rest));
-  }
-  plan.kernels = std::move(kernels);
-}
-
-void bucket_collectives(Grouping& grouping, std::int64_t most_bytes) {
+void bucket_collectives(Grouping& grouping, std::int64_t least_bytes) {
   Groups& groups = grouping.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (!is_sum(groups[g])) continue;
+    const Communicator* const ranks = summing(groups[g]);
+    if (!ranks) continue;
     std::int64_t bytes = bytes_of(grouping, groups[g]);
-    for (std::size_t next = g + 1; next < groups.size() && bytes < most_bytes; ++next) {
+    for (std::size_t next = g + 1; next < groups.size() && bytes < least_bytes; ++next) {
       if (!is_collective(groups[next].members.front())) continue;
+      if (summing(groups[next]) != ranks) break;
       const std::int64_t more = bytes_of(grouping, groups[next]);
-      if (!is_sum(groups[next]) || bytes + more > most_bytes) break;
       const auto place = join(groups, g, next);
       if (!place) break;
       bytes += more;
