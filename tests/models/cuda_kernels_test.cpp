@@ -48,7 +48,7 @@ Plan step_of(const AnyModel& net, PrecisionPolicy policy, Dtype stored, Backend&
 
 // Filters with channels last: a thread's neighbours have four numbers of one call of the generator, which the kernel of
 // the update would not have.
-TEST(CudaKernels, StochasticUpdatesDrawFourNumbersAtATime) {
+TEST(CudaModelKernels, StochasticUpdatesDrawFourNumbersAtATime) {
   CudaPlansBackend backend("sm_90a");
   const Shape input{32, 64, 28, 28};
   const Model model(Sequential{Conv2d{.out = 64, .kernel = {3}, .pad = {1}}}, input, 0, Dtype::bf16);
