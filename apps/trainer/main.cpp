@@ -5,7 +5,7 @@
 #include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
-#include "nixie/apps/trainer/commands/reference.h"
+#include "nixie/apps/trainer/commands/list_command.h"
 #include "nixie/apps/trainer/commands/train_command.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/other_options.h"
@@ -15,6 +15,8 @@
 #include "nixie/core/base/fields.h"
 
 namespace {
+
+[[gnu::constructor(101)]] void before_ops() { nixie::name_want_of_memory(); }
 
 int leave_with(int code) {
   nixie::leave_world(code);

@@ -8,7 +8,7 @@
 #include "nixie/apps/trainer/compatibility.h"
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/watchdog.h"
-#include "nixie/apps/trainer/report/histogram.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/passes/precision.h"

@@ -4,7 +4,7 @@
 
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/record/statistics_lines.h"
-#include "nixie/apps/trainer/report/histogram.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"

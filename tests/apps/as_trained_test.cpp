@@ -11,11 +11,11 @@ namespace {
 
 class AsTrainedTest : public testing::Test {
  protected:
-  std::filesystem::path table(const std::string& name, const std::string& text) {
+  fs::path table(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
   }
-  Splits open(const std::filesystem::path& path) const { return Arrays{.path = path, .holdout = 0.5f}.open(); }
+  Splits open(const fs::path& path) const { return Arrays{.path = path, .holdout = 0.5f}.open(); }
 
   TempFolder folder_;
 };
@@ -25,7 +25,7 @@ TEST_F(AsTrainedTest, NumbersAreNormalisedAsThoseOfTheTraining) {
   for (int i = 0; i < 16; ++i) own += fmt::format("{},{},{}\n", i, 1e6 + 3 * i, i % 2 ? "odd" : "even");
   for (int i = 0; i < 16; ++i) others += fmt::format("{},7,{}\n", 1000 - i, i % 3 ? "even" : "odd");
   const Splits trained = open(table("own.csv", own));
-  const std::filesystem::path file = table("others.csv", others);
+  const fs::path file = table("others.csv", others);
   const auto& names = trained.train->class_names();
   const Preparation preparation = trained.train->preparation();
   EXPECT_EQ(as_trained(trained.test, preparation, names), trained.test);

@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "nixie/tests/apps/benchmark_program.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -21,8 +22,7 @@ class BenchmarkRender : public BenchmarkProgram {
     return path("table.json");
   }
   std::string chart(const std::string& table) {
-    const Ran ran = run_program("benchmark show " + table + " --overwrite --plot " + path("chart.svg"));
-    EXPECT_EQ(ran.code, 0) << ran.output;
+    expect_ran(run_program("benchmark show " + table + " --overwrite --plot " + path("chart.svg")), 0);
     return text_of(path("chart.svg"));
   }
 };
@@ -50,9 +50,8 @@ std::string compared(const std::string& net) {
 TEST_F(BenchmarkRender, ATableOfRatiosAndItsParts) {
   const std::string file = table("compare", compared("alexnet"));
   const std::string all = run_program("benchmark show " + file).output;
-  EXPECT_THAT(all,
-              testing::StartsWith("2026-01-02, 03:04 UTC; commit abc; one Card, driver 1, SM clock 9 MHz; Chip.\n\n"
-                                  "| net, batch | precision | fprop ms: nixie, best peer | ratio |"));
+  EXPECT_THAT(all, StartsWith("2026-01-02, 03:04 UTC; commit abc; one Card, driver 1, SM clock 9 MHz; Chip.\n\n"
+                              "| net, batch | precision | fprop ms: nixie, best peer | ratio |"));
   EXPECT_THAT(all, HasSubstr("| alexnet 8 | fp16 | 1 | no peer | 2, 4 torch eager | **2.00** | 3 | no peer |\n"));
   EXPECT_THAT(all,
               HasSubstr("| alexnet 8 | fp16 | 1 (0.5 - 2) | 1 (0.5 - 2) | 2 (1 - 4) | 100, 90 | 50 | 3 (1.5 - 6) |"));

@@ -84,7 +84,7 @@ TEST(BenchmarkSweep, ReadsLayersOfAList) {
     }
     EXPECT_THAT(found, HasSubstr(row.found)) << row.line;
   }
-  EXPECT_GT(read_layer_list(std::filesystem::path(NIXIE_SOURCE_DIR) / "apps/benchmark/nets.layers").size(), 200u);
+  EXPECT_GT(read_layer_list(fs::path(NIXIE_SOURCE_DIR) / "apps/benchmark/nets.layers").size(), 200u);
 }
 
 ListedLayer listed(const std::string& line) {

@@ -161,9 +161,8 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
     EXPECT_LE(row[time]["min"], row[time]["median"]);
     EXPECT_LE(row[time]["median"], row[time]["max"]);
   }
-  EXPECT_THAT(ran_.output,
-              testing::ContainsRegex("Small \\(dtype=float32, N=8\\) Results:\nAvg\\(11\\) fprop: +[0-9.]+ msecs "
-                                     "[0-9.]+ gflops\nAvg\\(11\\) bprop: +[-0-9.]+ msecs"));
+  EXPECT_THAT(ran_.output, ContainsRegex("Small \\(dtype=float32, N=8\\) Results:\nAvg\\(11\\) fprop: +[0-9.]+ msecs "
+                                         "[0-9.]+ gflops\nAvg\\(11\\) bprop: +[-0-9.]+ msecs"));
   EXPECT_THAT(text_of(csv), HasSubstr("fprop_ms.median"));
   for (const char* fact : {"commit", "date", "processor", "compiler", "program"})
     EXPECT_TRUE(table_.contains(fact)) << fact;

@@ -86,7 +86,7 @@ TEST(BetterRun, IsTheHintOfCommandsThatTakeTheNewest) {
   EXPECT_THAT(run_program("trainer eval", in_folder).output, HasSubstr("runs/net/1 is better: its best accuracy is "));
   EXPECT_THAT(run_program("trainer export net.onnx", in_folder).output, HasSubstr("take it with --run runs/net/1"));
   for (const char* named : {"trainer eval --run runs/net/2", "trainer eval --checkpoint runs/net/2/best.h5"})
-    EXPECT_THAT(run_program(named, in_folder).output, testing::Not(HasSubstr("is better")));
+    EXPECT_THAT(run_program(named, in_folder).output, Not(HasSubstr("is better")));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ addEventListener("load", () => {
 </script>)";
 
 /// The inspection's lines about a page in a window of this width.
-nlohmann::json inspected(const std::filesystem::path& page, const std::filesystem::path& folder, int width) {
+nlohmann::json inspected(const fs::path& page, const fs::path& folder, int width) {
   std::ofstream(folder / "inspected.html") << text_of(page) << kInspection;
   const std::string dom =
       run_shell(
@@ -71,7 +71,7 @@ nlohmann::json inspected(const std::filesystem::path& page, const std::filesyste
 }
 
 /// The colours of a screenshot.
-std::set<std::uint32_t> colours_of(const std::filesystem::path& page, const std::filesystem::path& folder) {
+std::set<std::uint32_t> colours_of(const fs::path& page, const fs::path& folder) {
   const std::string file = (folder / "shot.png").string();
   run_shell(fmt::format(
       "(timeout 120 {} --headless=new --no-sandbox --disable-gpu --user-data-dir={} --window-size=1200,2000 "
@@ -139,7 +139,7 @@ TEST(Browser, ShowsReportsOfEveryKind) {
                              "\", batch: 8, holdout: 0.3}}\noptimizer: adam\nschedule: {cosine: {rate: 0.01}}\n"
                              "epochs: 3\nlog_every: 2\nbackend: cpu\nthreads: 1\n" +
                              c.text;
-    std::filesystem::create_directories(folder / "run");
+    fs::create_directories(folder / "run");
     Trainer trainer(config_in(text), {.run = folder / "run"});
     EXPECT_TRUE(trainer.train()) << c.what;
     for (const int width : {1200, 420}) {

@@ -56,7 +56,7 @@ TEST(Callbacks, MayStopARunThatGoesOnLater) {
   EXPECT_FALSE(trainer.train());
   EXPECT_EQ(trainer.step(), 3);
   EXPECT_EQ(recorder->events.back(), "end 0");
-  EXPECT_TRUE(std::filesystem::exists(folder / "last.h5"));
+  EXPECT_TRUE(fs::exists(folder / "last.h5"));
   EXPECT_TRUE(trainer.train());
   EXPECT_EQ(trainer.step(), 4);
 }

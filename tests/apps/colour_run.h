@@ -39,7 +39,7 @@ class ColourRun : public testing::Test {
     std::ofstream(*folder_ / "net.yaml") << text;
     const Ran ran = run_program("trainer train --config " + path("net.yaml") + " --run " + path("run"));
     ASSERT_EQ(ran.code, 0) << ran.output;
-    ASSERT_THAT(ran.output, testing::HasSubstr("test accuracy 1.0000"));
+    ASSERT_THAT(ran.output, HasSubstr("test accuracy 1.0000"));
   }
   static void TearDownTestSuite() { delete folder_; }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }

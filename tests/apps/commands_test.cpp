@@ -33,7 +33,7 @@ TEST_F(Commands, EvalPrintsWhichClassIsTakenForWhich) {
              "green                 0     2     0  1.0000\n"
              "red                   0     0     2  1.0000\n"
              "test accuracy 0.8333");
-  EXPECT_THAT(trainer(odd).output, testing::Not(HasSubstr("class ")));
+  EXPECT_THAT(trainer(odd).output, Not(HasSubstr("class ")));
 }
 
 TEST_F(Commands, EvalWantsTheSameClasses) {
@@ -125,8 +125,7 @@ TEST_F(Commands, ExportWritesWhatTheCheckpointHolds) {
   ASSERT_EQ(file.arrays.size(), weights.size());
   for (const auto& [name, array] : weights)
     EXPECT_EQ(file.arrays.at(name).to_vector<float>(), array.to_vector<float>()) << name;
-  const Ran ran = trainer("export --fold --run " + path("run") + " " + path("net.onnx"));
-  EXPECT_EQ(ran.code, 0) << ran.output;
+  expect_ran(trainer("export --fold --run " + path("run") + " " + path("net.onnx")), 0);
   EXPECT_THAT(text_of(*folder_ / "net.onnx"), HasSubstr("blue, or so"));
 }
 
@@ -291,10 +290,8 @@ TEST_F(Commands, OddPreparationsAreRefusedAndNamesEscaped) {
     EXPECT_THAT(trainer(arguments).output, HasSubstr("red\\n\\x1b[31m")) << arguments;
   named.class_names[2] = "\xff\xfe";  // the name of a folder is in any encoding
   save_checkpoint(named, *folder_ / "odd.h5");
-  for (const char* name : {"odd.onnx", "odd.safetensors", "odd2.h5"}) {
-    const Ran ran = trainer("export " + path(name) + " " + checkpoint);
-    EXPECT_EQ(ran.code, 0) << ran.output;
-  }
+  for (const char* name : {"odd.onnx", "odd.safetensors", "odd2.h5"})
+    expect_ran(trainer("export " + path(name) + " " + checkpoint), 0);
 }
 
 // In C++: thirty lines of a program that classifies pictures.

@@ -110,7 +110,7 @@ TEST(Course, EventsOneAfterAnother) {
   EXPECT_FALSE(may_lack_kept(state)) << "it was kept before the run went on";
   state.step = 40;
   count_return(state);
-  EXPECT_THAT(state.returns, testing::ElementsAre(50, 40));
+  EXPECT_THAT(state.returns, ElementsAre(50, 40));
   EXPECT_EQ(state.went_back_to, 40);
   EXPECT_EQ(state.rate_factor(), 0.25);
 }
@@ -152,7 +152,7 @@ TEST(Origin, OfARunThatBeginsOrGoesOn) {
     EXPECT_EQ(origin.owes_config(), owes_config) << what;
     origin.changes_of_checkpoints(folder).make();
     EXPECT_EQ(text_of(run / "last.h5"), last) << what;
-    EXPECT_EQ(std::filesystem::exists(run / "scheduled.h5"), aside != nullptr) << what;
+    EXPECT_EQ(fs::exists(run / "scheduled.h5"), aside != nullptr) << what;
   }
 }
 

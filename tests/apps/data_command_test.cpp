@@ -56,9 +56,8 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
   const Bytes whole = jpeg(picture(30, 40));
   write_file(folder_ / "pets/dog/5.jpg",
              Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2)));
-  for (const char* action : {"verify ", "inspect "}) {
+  for (const char* action : {"verify ", "inspect "})
     expect_ran(data(action + path("pets")), 5, "cat/3.png: 7 bytes: neither JPEG nor PNG", "dog/5.jpg: damaged JPEG");
-  }
   EXPECT_THAT(data("verify " + path("pets")).output, HasSubstr("18 samples can be read, 2 cannot\n"));
   // Nothing is packed of damaged data, unless the damage is left out.
   EXPECT_EQ(data("pack " + path("pets") + " " + path("packed")).code, 5);
@@ -238,8 +237,7 @@ TEST_F(DataCommandTest, ATrainingRunReadsThem) {
              0, "data packed: 18 training and 2 test samples of 2 classes, 4 steps of 4");
   EXPECT_EQ(data("verify " + path("packed")).output, "20 samples can be read, 0 cannot\n");
   EXPECT_THAT(data("inspect " + path("packed")).output, HasSubstr("mean [0."));
-  const Ran predicted = run_program("trainer predict --run " + path("run") + " " + path("pets/cat/1.png"));
-  EXPECT_EQ(predicted.code, 0) << predicted.output;
+  expect_ran(run_program("trainer predict --run " + path("run") + " " + path("pets/cat/1.png")), 0);
 }
 
 TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
@@ -251,8 +249,8 @@ TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
   }
   ASSERT_EQ(data("pack " + path("mnist") + " " + path("packed")).code, 0);
   const PackedFile file(folder_ / "packed/train.packed");
-  EXPECT_THAT(file.labels(), testing::ElementsAre(7, 0, 9));
-  EXPECT_THAT(file.sample(2), testing::ElementsAre(8, 9, 10, 255));
+  EXPECT_THAT(file.labels(), ElementsAre(7, 0, 9));
+  EXPECT_THAT(file.sample(2), ElementsAre(8, 9, 10, 255));
   EXPECT_THAT(data("pack " + path("mnist") + " " + path("packed") + " --side 9").output,
               HasSubstr("--side is for pictures"));
 }

@@ -2,6 +2,7 @@
 #include "nixie/apps/trainer/commands/data_folder.h"
 
 #include "nixie/tests/apps/colour_run.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -27,7 +28,7 @@ TEST_F(DataFolder, AFolderChoosesTheDataset) {
   for (const char* name :
        {"train.h5", "Training.hdf5", "x_train.npy", "train_images.npy", "Images_Train.npy", "x.npy"}) {
     write_file(*folder_ / "arrays" / name, {'x'});
-    EXPECT_THAT(data_assignments(config, *folder_ / "arrays")[0], testing::StartsWith("data.arrays.path=")) << name;
+    EXPECT_THAT(data_assignments(config, *folder_ / "arrays")[0], StartsWith("data.arrays.path=")) << name;
     fs::remove_all(*folder_ / "arrays");
   }
   fs::create_directory(*folder_ / "empty");
@@ -71,9 +72,8 @@ TEST_F(DataFolder, AResumedRunTakesAPathOfOtherData) {
   for (const std::string& with :
        {" --data " + b, " --set data.path=" + b, " --data " + b + " --config configs/mnist.yaml"}) {
     const TempFolder copy;
-    std::filesystem::copy(run, copy / "run");
-    const Ran ran = trainer("--resume " + (copy / "run").string() + " --set epochs=2" + with);
-    EXPECT_EQ(ran.code, 0) << with << ran.output;
+    fs::copy(run, copy / "run");
+    expect_ran(trainer("--resume " + (copy / "run").string() + " --set epochs=2" + with), 0);
     EXPECT_THAT(text_of(copy / "run/config.yaml"), HasSubstr("path: \"" + b + "\""));
   }
 }

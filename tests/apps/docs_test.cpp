@@ -51,7 +51,7 @@ TEST(Docs, CppBlocksStandInTheExamples) {
   for (const Block& block : blocks_of(kSource / "docs/cpp.md")) {
     if (block.kind != "cpp") continue;
     ++seen;
-    EXPECT_NE(examples.find(plain(block.text)), std::string::npos) << "in no example:\n" << block.text;
+    EXPECT_THAT(examples, HasSubstr(plain(block.text))) << "in no example:\n" << block.text;
   }
   EXPECT_GE(seen, 7);
 }
@@ -92,8 +92,8 @@ TEST(Docs, NumpysTableIsComparedByAnExample) {
 TEST(Docs, TheGuideRuns) {
   const TempFolder folder;
   expect_ran(run_program("guide", "cd '" + folder.path().string() + "'; "), 0, "6 2 8 2 10 18\n",
-             testing::ContainsRegex("test accuracy (0\\.9|1\\.0)"), "arms 0 1\n",
-             testing::ContainsRegex("line .*e-1"));  // 1e-10 and less
+             ContainsRegex("test accuracy (0\\.9|1\\.0)"), "arms 0 1\n",
+             ContainsRegex("line .*e-1"));  // 1e-10 and less
 }
 
 TEST(Docs, AnErrorThatNothingCatchesLooksAsThePageSays) {
@@ -134,7 +134,7 @@ TEST(Docs, ClassifyAgreesWithPredict) {
   EXPECT_EQ(outputs[5], outputs[4]);  // four threads see what one sees
   const Ran predicted = run_program("trainer predict photos/3/IMG_0.JPG --topk 1 --checkpoint net.h5", there);
   const std::string best = predicted.output.substr(predicted.output.rfind("  ") + 2, 1);
-  EXPECT_THAT(output, testing::StartsWith("photos/3/IMG_0.JPG: " + best + " (")) << predicted.output;
+  EXPECT_THAT(output, StartsWith("photos/3/IMG_0.JPG: " + best + " (")) << predicted.output;
 }
 
 TEST(Docs, ExchangeRuns) {

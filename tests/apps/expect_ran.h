@@ -18,11 +18,11 @@ struct ExitCode {
 /// Expects an exit code and outputs: parts of the text, or matchers of all of it.
 template <class... Outputs>
 void expect_ran(const Ran& ran, const ExitCode& code, const Outputs&... outputs) {
-  const testing::ScopedTrace trace(code.place.file_name(), static_cast<int>(code.place.line()), "this run");
+  const testing::ScopedTrace trace(code.place.file_name(), static_cast<int>(code.place.line()), ran.command);
   EXPECT_EQ(ran.code, code.value) << ran.output;
-  const auto expect = [&]<class Output>(const Output& output) {
+  [[maybe_unused]] const auto expect = [&]<class Output>(const Output& output) {
     if constexpr (std::is_convertible_v<Output, std::string>)
-      EXPECT_THAT(ran.output, testing::HasSubstr(output));
+      EXPECT_THAT(ran.output, HasSubstr(output));
     else
       EXPECT_THAT(ran.output, output);
   };
@@ -36,10 +36,7 @@ struct RunRow {
 };
 
 inline void expect_runs(const std::function<Ran(const std::string&)>& run, const std::vector<RunRow>& rows) {
-  for (const RunRow& row : rows) {
-    SCOPED_TRACE(row.arguments);
-    expect_ran(run(row.arguments), row.code, row.part);
-  }
+  for (const RunRow& row : rows) expect_ran(run(row.arguments), row.code, row.part);
 }
 
 }  // namespace nixie::test

@@ -6,27 +6,23 @@ namespace {
 
 TEST(Explain, ShowsLayersGraphAndPlan) {
   expect_ran(run_program("explain lenet --batch 4 --graph --plan"), 0, "1663370 parameters in 8 arrays",
-             testing::ContainsRegex("conv2d +\\[32, 28, 28\\] +832 +1[.]254 +98[.]0 +out 32, kernel 5, pad 2"),
-             testing::ContainsRegex("conv output stride .* f32 \\[4, 32, 28, 28\\]"),
-             testing::ContainsRegex("set 0.weight to %[0-9]+"),
-             testing::ContainsRegex("plan for null: [0-9]+ kernels, [0-9]+ slots"));
+             ContainsRegex("conv2d +\\[32, 28, 28\\] +832 +1[.]254 +98[.]0 +out 32, kernel 5, pad 2"),
+             ContainsRegex("conv output stride .* f32 \\[4, 32, 28, 28\\]"), ContainsRegex("set 0.weight to %[0-9]+"),
+             ContainsRegex("plan for null: [0-9]+ kernels, [0-9]+ slots"));
 }
 
 #ifdef NIXIE_WITH_CUDA
 TEST(Explain, PrintsPricesWithoutAModel) {
-  expect_ran(run_program("explain --prices"), 0,
-             testing::ContainsRegex("H200 +sm_90a +132 +3[.]00 +9[.]2 +600 +48[.]0"),
-             testing::ContainsRegex("H100 +sm_90a +132 +2[.]10"));
+  expect_ran(run_program("explain --prices"), 0, ContainsRegex("H200 +sm_90a +132 +3[.]00 +9[.]2 +600 +48[.]0"),
+             ContainsRegex("H100 +sm_90a +132 +2[.]10"));
 }
 
 TEST(Explain, ListsTheKernelsOfAGpuThatIsNotThere) {
   expect_ran(run_program("explain alexnet --batch 128 --set precision=fp16 --chip H200"), 0,
-             testing::ContainsRegex("plan for H200: [0-9]+ kernels"), testing::ContainsRegex("us +kernel +operation"),
-             testing::ContainsRegex(
-                 "[1-9][0-9.]* +conv_fprop_sm90 [0-9]+x[0-9]+ +f16 convolution of 128x192x13x13 by 384x3x3"),
-             testing::ContainsRegex("[1-9][0-9.]* +[0-9]+ launches, one after another"));
-  expect_ran(run_program("explain alexnet --chip sm_80"), 0,
-             testing::ContainsRegex("[1-9][0-9.]* +gemm [0-9]+x[0-9]+"));
+             ContainsRegex("plan for H200: [0-9]+ kernels"), ContainsRegex("us +kernel +operation"),
+             ContainsRegex("[1-9][0-9.]* +conv_fprop_sm90 [0-9]+x[0-9]+ +f16 convolution of 128x192x13x13 by 384x3x3"),
+             ContainsRegex("[1-9][0-9.]* +[0-9]+ launches, one after another"));
+  expect_ran(run_program("explain alexnet --chip sm_80"), 0, ContainsRegex("[1-9][0-9.]* +gemm [0-9]+x[0-9]+"));
   expect_ran(run_program("explain alexnet --chip H3"), 2, "chip H3 is unknown, expected one of A100 (sm_80)");
   expect_ran(run_program("explain alexnet --chip H200 --backend cpu"), 2, "--chip");
 }

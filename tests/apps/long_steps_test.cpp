@@ -159,7 +159,7 @@ TEST(Keep, RemovesNoLaterOnes) {
   EXPECT_EQ(text_of(folder / "step-20.h5"), "new");
   keep_checkpoint(folder / "last.h5", 20, 1);  // already another name of it
   for (const auto& entry : fs::directory_iterator(folder.path()))
-    EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr(".tmp."))) << entry.path();
   EXPECT_TRUE(fs::exists(folder / "step-x.h5") && fs::exists(folder / "my-step-3.h5"));
   EXPECT_THAT(error_of(Fault::storage, [&] { keep_checkpoint(folder / "none.h5", 30, 1); }), HasSubstr("step-30.h5"));
 }

@@ -8,7 +8,7 @@ namespace {
 /// The processes of the job whose command line holds the text.
 std::vector<pid_t> processes_with(const std::string& text) {
   std::vector<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "cmdline", std::ios::binary);
     std::string line{std::istreambuf_iterator<char>(file), {}};
     const std::string program = line.substr(0, line.find('\0'));
@@ -27,7 +27,7 @@ class LostRanks : public Ranks {
                                      path("net.yaml"), path(name)),
                          "NIXIE_SILENCE=2 " + mpirun(ranks));
     });
-    ASSERT_TRUE(wait_for([&] { return std::filesystem::exists(folder_ / name / "last.h5"); }));
+    ASSERT_TRUE(wait_for([&] { return fs::exists(folder_ / name / "last.h5"); }));
   }
   Ran end() {
     job_.join();
@@ -56,7 +56,7 @@ TEST_F(LostRanks, EndTheJobAndAreNamed) {
     const Ran ran = end();
     EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
     EXPECT_EQ(ran.code, row.code) << ran.output;
-    EXPECT_THAT(ran.output, testing::ContainsRegex(row.line));
+    EXPECT_THAT(ran.output, ContainsRegex(row.line));
     EXPECT_NO_THROW(last(name));
     EXPECT_TRUE(wait_for([&] { return processes_with(path(name)).empty(); }));
   }
@@ -74,7 +74,7 @@ TEST_F(LostRanks, AtRandomMomentsCostNothingLong) {
   for (int signals = 0, run = 0; signals < kSignals;) {
     const std::string name = fmt::format("run{}", run);
     Ran ran;
-    const bool goes_on = std::filesystem::exists(folder_ / name / "config.yaml");
+    const bool goes_on = fs::exists(folder_ / name / "config.yaml");
     std::thread job([&] {
       const std::string what = goes_on ? fmt::format("--run {} --resume", path(name))
                                        : fmt::format("--config {} --run {} {}", path("net.yaml"), path(name), set);
@@ -96,7 +96,7 @@ TEST_F(LostRanks, AtRandomMomentsCostNothingLong) {
     EXPECT_LT(seconds, 10) << ran.output;
     longest = std::max(longest, seconds);
     ++signals, ++sent[signal];
-    unheard += !testing::Matches(testing::ContainsRegex("rank [0-2] (of 3 on|with PID)"))(ran.output);
+    unheard += !testing::Matches(ContainsRegex("rank [0-2] (of 3 on|with PID)"))(ran.output);
     EXPECT_TRUE(wait_for([&] { return processes_with(path(name)).empty(); }));
   }
   EXPECT_EQ(unheard, 0);

@@ -19,7 +19,7 @@ TEST(Doctor, SaysWhatARunWouldUse) {
   EXPECT_THAT(ran.output, ContainsRegex("(ok  |MEND) +GPU "));
   EXPECT_THAT(ran.output, HasSubstr("ok    kernel cache   " + cache.path().string()));
   // Where others may write, the cache is not used, and that is said with its remedy.
-  std::filesystem::permissions(cache.path(), std::filesystem::perms::all);
+  fs::permissions(cache.path(), fs::perms::all);
   EXPECT_THAT(run_program("trainer doctor", before).output, ContainsRegex("MEND +kernel cache .*NIXIE_CACHE"));
 #endif
 }
@@ -53,9 +53,8 @@ TEST(Doctor, AWorkingFolderThatIsGoneIsNamed) {
       {"checkpoint inspect x.h5", 6},
   };
   for (const auto& [command, code] : kRows) {
-    const Ran ran = run_program("trainer " + command, before);
-    EXPECT_EQ(ran.code, code) << command << "\n" << ran.output;
-    EXPECT_THAT(ran.output, ContainsRegex("the working folder is gone; change to another\n")) << command;
+    expect_ran(run_program("trainer " + command, before), code,
+               ContainsRegex("the working folder is gone; change to another\n"));
   }
   EXPECT_THAT(run_program("trainer doctor", before).output, HasSubstr("ok    memory"));
   EXPECT_EQ(run_program("trainer --dry-run" + config, before).code, 0);
@@ -130,9 +129,7 @@ std::vector<Words> offered_by(const Shell& shell, const std::vector<Words>& line
 }
 
 TEST(Completion, OffersCommandsOptionsKeysAndValues) {
-  using testing::AllOf;
   using testing::Contains;
-  using testing::ElementsAre;
   using testing::IsSupersetOf;
   using Offered = testing::Matcher<Words>;
   const struct {

@@ -6,7 +6,7 @@
 #include "nixie/apps/trainer/report/run_curves.h"
 #include "nixie/tests/apps/bearable_at_half.h"
 #include "nixie/tests/apps/child.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {
 namespace {
@@ -223,11 +223,7 @@ TEST(Resume, ARunWhoseFolderWasTakenAwayEnds) {
       {[](const fs::path& run) { std::ofstream(run / "timing.csv", std::ios::app) << "1,1,1,1\n"; }, 8,
        "another program changed it"},
   };
-  for (const auto& c : kCases) {
-    const Ran ran = disturbed(folder.path(), c.disturb);
-    EXPECT_EQ(ran.code, c.code) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected));
-  }
+  for (const auto& c : kCases) expect_ran(disturbed(folder.path(), c.disturb), c.code, c.expected);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ const std::string kSteps = "steps: 2\nbackend: cpu\noptimizer: sgd\nschedule: {c
 /// The YAML blocks of the page.
 std::vector<std::string> nets_of_the_page() {
   std::vector<std::string> nets;
-  std::istringstream text(text_of(std::filesystem::path(NIXIE_SOURCE_DIR) / "docs/nets.md"));
+  std::istringstream text(text_of(fs::path(NIXIE_SOURCE_DIR) / "docs/nets.md"));
   bool inside = false;
   for (std::string line; std::getline(text, line);) {
     if (line == "```yaml") nets.emplace_back();

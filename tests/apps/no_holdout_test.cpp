@@ -13,11 +13,9 @@ class NoHoldout : public ColourRun {
 };
 
 TEST_F(NoHoldout, TrainsOnEverythingAndWritesLast) {
-  const Ran ran = trainer(train("all", " --set keep=2"));
-  ASSERT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("60 training and 0 test samples"));
-  EXPECT_THAT(ran.output, HasSubstr("nothing is held out: there are no evaluations, and last.h5 is the checkpoint"));
-  EXPECT_THAT(ran.output, testing::EndsWith("the run is in " + path("all") + "\n"));
+  expect_ran(trainer(train("all", " --set keep=2")), 0, "60 training and 0 test samples",
+             "nothing is held out: there are no evaluations, and last.h5 is the checkpoint",
+             EndsWith("the run is in " + path("all") + "\n"));
   const fs::path run = path("all");
   EXPECT_TRUE(fs::exists(run / "last.h5") && fs::exists(run / "step-56.h5") && !fs::exists(run / "best.h5"));
   EXPECT_THAT(text_of(run / "metrics.csv"), Not(HasSubstr("test")));

@@ -32,9 +32,9 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
   config.log_every = 50;
   const TempFolder stopped, skipped;
   const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = stopped.path()}).train(); });
-  EXPECT_THAT(line, testing::ContainsRegex(
+  EXPECT_THAT(line, ContainsRegex(
                         "the loss is not finite at step [1-5]; the first to be so is the images of the training half"));
-  EXPECT_FALSE(std::filesystem::exists(stopped / "last.h5"));
+  EXPECT_FALSE(fs::exists(stopped / "last.h5"));
 
   config.non_finite = "skip";
   const Printed out;
@@ -44,7 +44,7 @@ TEST(Trainer, AStepThatIsNotFiniteStopsTheRunOrIsSkipped) {
     EXPECT_THAT(text, HasSubstr(steps));
   EXPECT_EQ(saved(skipped / "last.h5"), 15);
   EXPECT_EQ(saved<double>(skipped / "last.h5", "shared.step"), 12);  // updates that were made
-  EXPECT_THAT(text_of(skipped / "metrics.csv"), testing::Not(HasSubstr("nan")));
+  EXPECT_THAT(text_of(skipped / "metrics.csv"), Not(HasSubstr("nan")));
 }
 
 // The number of steps that may be skipped does not depend on the log.
@@ -58,14 +58,13 @@ TEST(Trainer, SkippedStepsEndARunWhenThereAreManyInARow) {
                    "run.yaml"));
     config.data = Poisoned{};
     EXPECT_TRUE(Trainer(config, {.run = folder.path()}).train()) << rows;
-    EXPECT_THAT(text_of(folder / "metrics.csv"), testing::Not(HasSubstr("nan"))) << rows;
+    EXPECT_THAT(text_of(folder / "metrics.csv"), Not(HasSubstr("nan"))) << rows;
   }
   const TempFolder folder;
   const TrainConfig config = small_config("precision: fp16\nloss_scale: 1e30\nnon_finite: skip\n");
-  EXPECT_THAT(
-      error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); }),
-      testing::ContainsRegex("a loss or a gradient of each step since step 1 is not finite at step 2[0-3] .*; try a "
-                             "smaller loss_scale, a smaller rate"));
+  EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = folder.path()}).train(); }),
+              ContainsRegex("a loss or a gradient of each step since step 1 is not finite at step 2[0-3] .*; try a "
+                            "smaller loss_scale, a smaller rate"));
 }
 
 // A skipped step leaves nothing behind for the next interval's noise scale.
@@ -80,12 +79,12 @@ TEST(Trainer, TheNoiseScaleAfterASkippedStepIsThatOfAResumedRun) {
   };
   const auto whole = std::make_shared<Reads>();
   const TempFolder folder;
-  std::filesystem::create_directories(folder / "whole");
+  fs::create_directories(folder / "whole");
   Trainer(config, {.run = folder / "whole", .callbacks = {whole}}).train();
   EXPECT_LT(whole->scales.size(), 8u);  // steps were skipped
   for (int stop = 1; stop < 8; ++stop) {
-    const std::filesystem::path run = folder / std::to_string(stop);
-    std::filesystem::create_directories(run);
+    const fs::path run = folder / std::to_string(stop);
+    fs::create_directories(run);
     int steps = 0;
     Trainer(config, {.run = run}).train([&] { return ++steps == stop; });
     const auto rest = std::make_shared<Reads>();
@@ -123,7 +122,7 @@ TEST(Trainer, OptimizerStateThatIsNotFiniteIsNotSaved) {
     if (variable.name() == "1.bias.exp_avg_sq")
       variable.set(Array::from(std::vector<double>(10, std::numeric_limits<double>::infinity()), {10}));
   EXPECT_THAT(error_of(Fault::non_finite, [&] { trainer.train(); }), HasSubstr("/optimizer/1.bias/exp_avg_sq"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "last.h5"));
+  EXPECT_FALSE(fs::exists(folder / "last.h5"));
 }
 
 }  // namespace

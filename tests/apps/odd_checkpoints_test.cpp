@@ -251,7 +251,7 @@ TEST(Resume, AMistakeInTheCheckpointsConfigurationIsItsOwn) {
   for (const auto& [right, wrong] :
        {std::pair("relu", "rellu"), std::pair("seed: 7", "seed: [7"), std::pair("seed: 7", "sed: 7")}) {
     std::string config = run.whole.config;
-    ASSERT_NE(config.find(right), std::string::npos) << config;
+    ASSERT_THAT(config, HasSubstr(right));
     refused(config.replace(config.find(right), std::string_view(right).size(), wrong), wrong[6] != '[');
   }
   refused("model: mlp\nsteps: 3\n", true);

@@ -88,9 +88,7 @@ TEST(OddInputs, PicturesOfEveryKindTrainAndArePredicted) {
   for (int c = 0; c < 2; ++c)
     for (const Case& each : odd_pictures())
       write_file(folder / fmt::format("photos/{}/{} {}{}", classes[c], each.what, c, each.suffix), each.file);
-  const Ran ran = run_program("trainer " + net_for(folder, "photos"));
-  ASSERT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("of 2 classes"));
+  expect_ran(run_program("trainer " + net_for(folder, "photos")), 0, "of 2 classes");
   expect_ran(run_program("trainer data verify '" + (folder / "photos").string() + "'"), 0,
              "20 samples can be read, 0 cannot");
   const Ran predicted = run_program("trainer predict '" + (folder / "photos").string() + "' --csv --topk 1 --run '" +
@@ -115,8 +113,7 @@ TEST(OddInputs, DataSmallerThanABatchNamesTheSetting) {
     write_file(folder / file, plain_png(4, PNG_FORMAT_RGB, 9));
   expect_ran(run_program("trainer " + net_for(folder, "few")), 5,
              "2 samples, too few for a batch of 4; set a smaller batch");
-  const Ran smaller = run_program("trainer " + net_for(folder, "few") + " --set data.image_folder.batch=2");
-  EXPECT_EQ(smaller.code, 0) << smaller.output;
+  expect_ran(run_program("trainer " + net_for(folder, "few") + " --set data.image_folder.batch=2"), 0);
 }
 
 // Such a run reaches an accuracy of 1 whatever the net is.
@@ -182,8 +179,8 @@ TEST(OddInputs, TablesOfEverySpelling) {
 // A name that leads nowhere is a mistake of its kind; what the system does not let be read may be whole.
 TEST(OddInputs, FilesThatTheSystemRefusesAreFaultsOfTheSystem) {
   const TempFolder folder;
-  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
-  using Path = std::filesystem::path;
+  fs::permissions(folder.path(), fs::perms::all);
+  using Path = fs::path;
   const struct {
     const char* name;
     Fault of_kind;
@@ -204,7 +201,7 @@ TEST(OddInputs, FilesThatTheSystemRefusesAreFaultsOfTheSystem) {
     const Path file = folder / c.name;
     EXPECT_THAT(error_of(c.of_kind, [&] { c.read(file); }), HasSubstr("No such file or directory; ")) << c.name;
     write_file(file, {1, 2, 3});
-    std::filesystem::permissions(file, std::filesystem::perms::none);
+    fs::permissions(file, fs::perms::none);
     const Unprivileged user;
     EXPECT_THAT(error_of(Fault::storage, [&] { c.read(file); }), HasSubstr("Permission denied; check the ")) << c.name;
   }

@@ -11,7 +11,7 @@ namespace {
 TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
   const TempFolder folder;
   std::ofstream(folder / "net.yaml") << kRun;
-  std::filesystem::create_directories(folder / "run");
+  fs::create_directories(folder / "run");
   const struct {
     const char *arguments, *expected;
   } kCases[] = {
@@ -97,7 +97,7 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
   for (const auto& [arguments, expected] : kCases) {
     const Ran ran = run_program(std::string("trainer ") + arguments, "cd '" + folder.path().string() + "'; ");
     EXPECT_EQ(ran.code, 2) << arguments;
-    EXPECT_THAT(ran.output, testing::EndsWith(expected)) << arguments;
+    EXPECT_THAT(ran.output, EndsWith(expected)) << arguments;
     EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
   }
 }
@@ -114,7 +114,7 @@ TEST(OtherOptions, EveryRowOfTheTablesNamesWhatThereIs) {
     std::string key = row.known_word;
     if (const std::size_t name = key.find("DATASET"); name != std::string::npos) key.replace(name, 7, "glyphs");
     EXPECT_THAT(error_of([&] { parse_config("{model: lenet, data: glyphs, epochs: 1}", "", {key + "={}"}); }),
-                testing::Not(HasSubstr("unknown")))
+                Not(HasSubstr("unknown")))
         << row.word;
   }
   for (const OtherWord& row : other_commands())

@@ -72,7 +72,7 @@ TEST_F(OutputFile, TakesNoPlaceOfALinkAFolderOrAnInput) {
   for (const auto& [arguments, expected] : cases) {
     const Ran ran = run_program(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, testing::HasSubstr(expected)) << arguments;
+    EXPECT_THAT(ran.output, HasSubstr(expected)) << arguments;
     EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
   }
   EXPECT_TRUE(contents(folder_->path()) == before);

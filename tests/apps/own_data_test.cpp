@@ -87,7 +87,7 @@ TEST(OwnData, ValuesThatAreNotFiniteAreNamedByTheirSample) {
     Trainer trainer(config_of([&] { return halves(c.train, c.test); }), {.run = folder.path()});
     const std::string line = error_of(Fault::non_finite, [&] { trainer.train(); });
     EXPECT_THAT(line, HasSubstr(c.first));
-    EXPECT_THAT(line, testing::EndsWith("); mend the dataset, or take that sample out"));
+    EXPECT_THAT(line, EndsWith("); mend the dataset, or take that sample out"));
   }
 }
 

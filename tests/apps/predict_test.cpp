@@ -39,7 +39,7 @@ backend: cpu
   EXPECT_THAT(trainer(fmt::format("predict --run {} {}", run, (folder / "new").string())).output,
               HasSubstr("/new: took 1 pictures, left out 2 .gif files, 1 .tiff files\n"));
   // The levels of the file are the classes whose shares are printed.
-  const std::filesystem::path file = folder / "masks/3.png";
+  const fs::path file = folder / "masks/3.png";
   const Mask mask = decode_mask(read_file(file, 1 << 20), file);
   ASSERT_EQ(mask.width, 6);
   ASSERT_EQ(mask.height, 6);
@@ -117,7 +117,7 @@ log_every: 1000
     EXPECT_NEAR(std::stod(ran.output.substr(at + start.size())), expected, 0.05);
   }
   const Ran lines = trainer("predict --run " + run + " " + (folder / "new.csv").string());
-  EXPECT_THAT(lines.output, testing::ContainsRegex("new.csv.0.\n +[0-9.]+  output 0\n"));
+  EXPECT_THAT(lines.output, ContainsRegex("new.csv.0.\n +[0-9.]+  output 0\n"));
 }
 
 // Weights may be finite and the outputs not.
@@ -184,12 +184,8 @@ backend: cpu
       {"eval --run run --data test", "the loss " + first + " for sample 18 of the test half; "},
       {"predict --run run rows.csv", "rows.csv[1]: the model's output " + first + "; "},
   };
-  for (const auto& [arguments, begin] : kCases) {
-    const Ran ran = run_program("trainer " + arguments, here);
-    EXPECT_EQ(ran.code, 7) << arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(begin)) << arguments;
-    EXPECT_THAT(ran.output, testing::EndsWith(message)) << arguments;
-  }
+  for (const auto& [arguments, begin] : kCases)
+    expect_ran(run_program("trainer " + arguments, here), 7, begin, EndsWith(message));
 }
 
 }  // namespace

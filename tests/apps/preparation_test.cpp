@@ -15,8 +15,8 @@ TrainConfig config_of(const std::string& data) {
                                 "run.yaml"));
 }
 
-void train_in(const std::filesystem::path& run, const TrainConfig& config) {
-  std::filesystem::create_directories(run);
+void train_in(const fs::path& run, const TrainConfig& config) {
+  fs::create_directories(run);
   train_all(run, config);
 }
 
@@ -36,7 +36,7 @@ class UprightRun : public testing::Test {
                      "}}");
   }
   /// As a nixie that knew neither the key nor the attribute wrote it.
-  static void make_old(const std::filesystem::path& file) {
+  static void make_old(const fs::path& file) {
     Checkpoint old = load_checkpoint(file);
     old.upright = false;
     for (const char* key : {"upright: ", "megapixels: "}) {

@@ -21,10 +21,10 @@ threads: 1
 log_every: 5
 )";
 
-inline Checkpoint last_of(const std::filesystem::path& run) { return load_checkpoint(run / "last.h5", {}); }
+inline Checkpoint last_of(const fs::path& run) { return load_checkpoint(run / "last.h5", {}); }
 
 /// The largest difference of the weights, and of their averages, of two runs.
-inline double difference_of(const std::filesystem::path& a, const std::filesystem::path& b) {
+inline double difference_of(const fs::path& a, const fs::path& b) {
   double most = 0;
   const Checkpoint x = last_of(a), y = last_of(b);
   for (const auto& [arrays, others] : {std::pair(&x.model, &y.model), std::pair(&x.ema, &y.ema)})

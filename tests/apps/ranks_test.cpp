@@ -15,19 +15,18 @@ namespace {
 
 /// Trains on ranks that are threads: the first one's files are in the folder. Without a size: without ranks. Goes on
 /// with what is in the folder, and stops after a step if one is given.
-Evaluation train_in_threads(const std::filesystem::path& run, const TrainConfig& config, int size,
-                            std::int64_t last = 0) {
+Evaluation train_in_threads(const fs::path& run, const TrainConfig& config, int size, std::int64_t last = 0) {
   Evaluation result;
   const auto train = [&](const World& world, Backend& backend) {
     Trainer trainer(config, {.run = world.is_first() ? run : "",
                              .backend = std::shared_ptr<Backend>(std::shared_ptr<void>(), &backend),
                              .world = world});
-    if (world.is_first() && std::filesystem::exists(run / "last.h5")) trainer.resume();
+    if (world.is_first() && fs::exists(run / "last.h5")) trainer.resume();
     EXPECT_EQ(trainer.train([&] { return world.is_first() && trainer.step() == last; }), last == 0);
     const Evaluation own = trainer.evaluate();
     if (world.is_first()) result = own;
   };
-  std::filesystem::create_directories(run);
+  fs::create_directories(run);
   size == 0 ? train({}, *make_cpu_backend(1)) : on_ranks(size, train);
   return result;
 }

@@ -159,7 +159,7 @@ TEST(Links, AreNotWrittenThrough) {
       EXPECT_EQ(text_of(source / ".lock"), holder);
     }
     EXPECT_TRUE(bytes_of(source.path()) == before) << are_hard;
-    EXPECT_THAT(text_of(run / "log.txt"), testing::StartsWith(text_of(source / "log.txt")));
+    EXPECT_THAT(text_of(run / "log.txt"), StartsWith(text_of(source / "log.txt")));
     EXPECT_GT(fs::file_size(run / "log.txt"), fs::file_size(source / "log.txt"));
     EXPECT_FALSE(fs::equivalent(run / ".lock", source / ".lock"));
   }

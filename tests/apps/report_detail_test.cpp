@@ -1,6 +1,7 @@
 // Histograms, the net as a graph, and what report_detail adds to the page.
 #include <regex>
 
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/histogram.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/backends/cpu/backend.h"

@@ -161,7 +161,7 @@ TEST(Chart, SharesNearOneDifferByTheirErrors) {
       chart.series[0].points.emplace_back(static_cast<double>(chart.series[0].points.size()), share);
     const std::string html = chart_html(chart);
     EXPECT_EQ(html.find("(the error is logarithmic)") != std::string::npos, expected != "plain");
-    EXPECT_EQ(html.find("nan"), std::string::npos);
+    EXPECT_THAT(html, Not(HasSubstr("nan")));
     return between(html, "class=\"end\">", "<");
   };
   EXPECT_THAT(marks({0.1, 0.4, 0.8}, "plain"), ElementsAre("0", "0.2", "0.4", "0.6", "0.8"));
@@ -194,22 +194,22 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   Trainer trainer(config, {.run = folder.path()});
   std::vector<std::string> pages;
   const auto keep = [&] {
-    if (std::filesystem::exists(folder / "report.html")) pages.push_back(text_of(folder / "report.html"));
+    if (fs::exists(folder / "report.html")) pages.push_back(text_of(folder / "report.html"));
     return false;
   };
   EXPECT_TRUE(trainer.train(keep));
   const std::string last = text_of(folder / "report.html");
   EXPECT_THAT(pages.at(0), HasSubstr("http-equiv=\"refresh\""));
   // A run that is stopped or killed leaves this page behind, and all it says is still true.
-  EXPECT_THAT(pages.at(0), testing::ContainsRegex("Written at 20[0-9-]+ [0-9]+:[0-9]+ after step 10 of 23; each"));
+  EXPECT_THAT(pages.at(0), ContainsRegex("Written at 20[0-9-]+ [0-9]+:[0-9]+ after step 10 of 23; each"));
   EXPECT_THAT(last, HasSubstr("The run is done"));
   EXPECT_THAT(last, HasSubstr("\nmemory: parameters "));
   EXPECT_NE(pages.at(0), last);
-  EXPECT_THAT(last, testing::Not(HasSubstr("refresh")));
+  EXPECT_THAT(last, Not(HasSubstr("refresh")));
   expect_balanced(last);
   EXPECT_LT(last.size(), 1'000'000u);
   for (const char* elsewhere : {"http:", "https:", "<script", "<link", "url(", "@import"})
-    EXPECT_THAT(last, testing::Not(HasSubstr(elsewhere)));
+    EXPECT_THAT(last, Not(HasSubstr(elsewhere)));
 
   EXPECT_THAT(between(last, "<h2>", "</h2>"), ElementsAre("Confusion", "Worst mistakes", "First layer", "Net", "Layers",
                                                           "Weights", "Machine, model and data", "Configuration"));
@@ -246,10 +246,9 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_THAT(last, HasSubstr("at step 20, epoch 2</title>"));
   EXPECT_THAT(last, HasSubstr("<details>\n<summary><h2>Net</h2></summary>"));
   for (const std::string& tag : between(last, "<svg ", ">"))
-    EXPECT_THAT(tag, testing::ContainsRegex("role=\"img\" aria-label=\"[^\"]")) << tag;
-  for (const std::string& tag : between(last, "<img ", ">")) EXPECT_THAT(tag, testing::ContainsRegex("alt=\"[^\"]"));
-  for (const std::string& tag : between(last, "<table ", ">"))
-    EXPECT_THAT(tag, testing::ContainsRegex("aria-label=\"[^\"]"));
+    EXPECT_THAT(tag, ContainsRegex("role=\"img\" aria-label=\"[^\"]")) << tag;
+  for (const std::string& tag : between(last, "<img ", ">")) EXPECT_THAT(tag, ContainsRegex("alt=\"[^\"]"));
+  for (const std::string& tag : between(last, "<table ", ">")) EXPECT_THAT(tag, ContainsRegex("aria-label=\"[^\"]"));
 }
 
 // They would hide or turn around the text beside them.
@@ -267,8 +266,8 @@ TEST(Report, ManyClassesAndOddNames) {
       Generated{.channels = 3, .height = 90, .width = 120, .classes = 100, .train = 40, .test = 200, .batch = 20};
   config.model = AnyModel(Sequential{GlobalAvgPool{}, Flatten{}, Linear{.out = 100}});
   config.steps = 1;
-  const std::filesystem::path run = folder / "a<b>&c";
-  std::filesystem::create_directory(run);
+  const fs::path run = folder / "a<b>&c";
+  fs::create_directory(run);
   Trainer trainer(config, {.run = run});
   EXPECT_TRUE(trainer.train());
   const std::string page = text_of(run / "report.html");
@@ -276,7 +275,7 @@ TEST(Report, ManyClassesAndOddNames) {
   EXPECT_LT(page.size(), 1'000'000u);
   EXPECT_THAT(page, HasSubstr("a&lt;b&gt;&amp;c</h1>"));
   EXPECT_THAT(page, HasSubstr("class=\"pairs\""));
-  EXPECT_THAT(page, testing::Not(HasSubstr("class=\"confusion\"")));
+  EXPECT_THAT(page, Not(HasSubstr("class=\"confusion\"")));
   const auto pictures = between(page, "<figure><img src=\"", "\"");
   ASSERT_EQ(pictures.size(), 24u);
   pixels_of(pictures[0], 64, 48, PNG_FORMAT_RGB);  // scaled down
@@ -289,20 +288,20 @@ TEST(Compare, SetsRunsBesideEachOther) {
     config.steps = name[0] == 'a' ? 12 : 23;
     if (name[0] == 'b') config.optimizer = Sgd{};
     if (name[0] == 'b') config.metrics = {AnyMetric(F1{})};
-    std::filesystem::create_directory(folder / name);
+    fs::create_directory(folder / name);
     EXPECT_TRUE(Trainer(config, {.run = folder / name}).train());
   }
   const std::string a = (folder / "a").string(), b = (folder / "b").string(), page = (folder / "both.html").string();
   const Ran ran = run_program("trainer compare " + a + " " + b + " --html " + page);
   EXPECT_EQ(ran.code, 0) << ran.output;
   const CsvTable metrics = read_csv(folder / "b/metrics.csv");
-  EXPECT_THAT(ran.output, testing::ContainsRegex(fmt::format("{} +12 +0[.].*\n{} +23 +0[.]", a, b)));
+  EXPECT_THAT(ran.output, ContainsRegex(fmt::format("{} +12 +0[.].*\n{} +23 +0[.]", a, b)));
   EXPECT_THAT(ran.output, HasSubstr(fmt::format("{:.4f}", std::stod(metrics.rows.back().at(3)))));
   EXPECT_THAT(ran.output, HasSubstr(" last f1\n"));
   EXPECT_THAT(ran.output, HasSubstr(fmt::format(" {:.4f}\n", std::stod(metrics.rows.back().back()))));
   EXPECT_THAT(ran.output, HasSubstr(b + ": steps: 12 -> 23\n"));
   EXPECT_THAT(ran.output, HasSubstr(b + ": optimizer: adam -> sgd\n"));
-  EXPECT_THAT(ran.output, testing::Not(HasSubstr("-> nothing")));
+  EXPECT_THAT(ran.output, Not(HasSubstr("-> nothing")));
   const std::string html = text_of(page);
   expect_balanced(html);
   EXPECT_THAT(between(html, "<figcaption>", "<"), ElementsAre("Test accuracy", "Test loss", "Training loss",
@@ -342,10 +341,8 @@ TEST(Compare, TablesThatNoRunWroteAreRefusedWithTheirLine) {
   for (const auto& [file, text, code, expected] : kCases) {
     const std::string before = text_of(folder / file);
     std::ofstream(folder / file) << text;
-    const Ran ran = run_program("trainer compare '" + folder.path().string() + "'");
-    EXPECT_EQ(ran.code, code) << text << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(expected)) << text;
-    EXPECT_THAT(ran.output, testing::Not(HasSubstr(" 0.0000"))) << text;
+    expect_ran(run_program("trainer compare '" + folder.path().string() + "'"), code, expected,
+               Not(HasSubstr(" 0.0000")));
     std::ofstream(folder / file) << before;
   }
 }

@@ -2,8 +2,8 @@
 #include <sys/stat.h>
 
 #include "nixie/tests/apps/child.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/apps/printed.h"
-#include "nixie/tests/apps/support.h"
 #include "nixie/tests/data/arrays.h"
 #include "nixie/tests/data/pictures.h"
 
@@ -132,7 +132,7 @@ TEST(Resume, DataOfWhichTooFewAreLeftAreToldSo) {
     EXPECT_EQ(ran.output.find(hint) != std::string::npos, c.has_hint) << ran.output;
   }
   fs::remove_all(folder / "data");
-  EXPECT_EQ(resume(0, "").output.find(hint), std::string::npos);
+  EXPECT_THAT(resume(0, "").output, Not(HasSubstr(hint)));
 }
 
 TEST(Resume, DataMayMove) {
@@ -144,14 +144,14 @@ TEST(Resume, DataMayMove) {
   fs::create_directories(folder / "run");
   train_all(folder / "run", config("old"));
   fs::rename(folder / "old", folder / "new");
-  EXPECT_THAT(resumed(folder / "run", config("new"), {"data"}), testing::Not(HasSubstr("are not those")));
+  EXPECT_THAT(resumed(folder / "run", config("new"), {"data"}), Not(HasSubstr("are not those")));
 }
 
 TEST(Resume, MissingRowsAreTold) {
   const TempFolder folder;
   const TrainConfig config = small_config();
   train_all(folder.path(), config);
-  EXPECT_THAT(resumed(folder.path(), config), testing::Not(HasSubstr("rows")));
+  EXPECT_THAT(resumed(folder.path(), config), Not(HasSubstr("rows")));
   for (const char* name : {"timing.csv", "metrics.csv"}) {
     std::string table = text_of(folder / name);
     const std::size_t row = table.find('\n') + 1;
@@ -183,7 +183,7 @@ TEST(Resume, ChangedRowsOfTheSameSizeAreTold) {
     save_checkpoint(older, folder / name);
   }
   std::ofstream(folder / "metrics.csv", std::ios::binary) << other;
-  EXPECT_THAT(resumed(folder.path(), config), testing::Not(HasSubstr("rows")));
+  EXPECT_THAT(resumed(folder.path(), config), Not(HasSubstr("rows")));
 }
 
 TEST(Resume, SecondsThatAreNoneAreLeftBehind) {
@@ -226,9 +226,7 @@ TEST(Resume, AChangeIsInTheConfigurationOnceACheckpointIsOfIt) {
   ASSERT_EQ(run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run.string()).code, 0);
   const std::string own = text_of(run / "config.yaml"), last = text_of(run / "last.h5");
   const auto resume = [&](const std::string& set, const std::string& expected) {
-    const Ran ran = run_program("trainer --resume " + run.string() + set);
-    EXPECT_EQ(ran.code, 0) << set << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(expected)) << set;
+    expect_ran(run_program("trainer --resume " + run.string() + set), 0, expected);
     return text_of(run / "config.yaml");
   };
   EXPECT_EQ(resume(" --set optimizer.sgd.momentum=0.5", "momentum: 0.9 -> 0.5"), own) << "no step was left";
@@ -296,7 +294,7 @@ TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
   TrainConfig config = small_config();
   train_all(folder.path(), config);
   for (const auto& c : kCases) {
-    EXPECT_THAT(resumed(folder.path(), config), testing::Not(HasSubstr("best.h5")));
+    EXPECT_THAT(resumed(folder.path(), config), Not(HasSubstr("best.h5")));
     Checkpoint last = load_checkpoint(folder / "last.h5");
     last.state["best_score"] = 1.0;  // no evaluation is better
     const std::int64_t step = std::get<std::int64_t>(last.state.at("step"));
@@ -305,7 +303,7 @@ TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
     config.epochs = 0;
     config.steps += 10;
     EXPECT_THAT(resumed(folder.path(), config),
-                testing::AllOf(HasSubstr(c.expected), HasSubstr("; the next evaluation writes it anew")));
+                AllOf(HasSubstr(c.expected), HasSubstr("; the next evaluation writes it anew")));
     EXPECT_GT(saved(folder / "best.h5"), step) << c.expected;
   }
 }
@@ -326,7 +324,7 @@ TEST(Resume, ARunWithoutItsLastCheckpointEndsWithIt) {
       harm(run / "last.h5");
       resumed(run.path(), config);
       expect_same_files(whole.path(), run.path(), more);
-      EXPECT_THAT(resumed(run.path(), config), testing::Not(HasSubstr("h5"))) << "all is well again";
+      EXPECT_THAT(resumed(run.path(), config), Not(HasSubstr("h5"))) << "all is well again";
       fs::remove(run / "last.h5");
       Trainer named(config, {.run = run.path()});
       named.resume(run / "best.h5");
@@ -360,7 +358,7 @@ TEST(Resume, ARunFromAnEarlierCheckpointIsKilledBeforeItSaves) {
     trainer.resume(run / name);
     EXPECT_TRUE(trainer.train());
     expect_same_files(whole.path(), run.path(), name);
-    EXPECT_THAT(resumed(killed.path(), config), testing::Not(HasSubstr("rows are missing"))) << name;
+    EXPECT_THAT(resumed(killed.path(), config), Not(HasSubstr("rows are missing"))) << name;
     expect_same_files(whole.path(), killed.path(), name);
     ++tried;
   }

@@ -11,7 +11,7 @@ namespace nixie {
 namespace {
 
 /// Trains to the end, or to a value that is not finite; what was printed.
-std::string printed(const TrainConfig& config, const std::filesystem::path& run, bool resumes = false) {
+std::string printed(const TrainConfig& config, const fs::path& run, bool resumes = false) {
   const Printed out;
   Trainer trainer(config, {.run = run, .out = out.file()});
   if (resumes) trainer.resume();
@@ -26,14 +26,14 @@ std::string printed(const TrainConfig& config, const std::filesystem::path& run,
 }
 
 /// Fifty samples of four numbers with one of five classes.
-void write_rows(const std::filesystem::path& table) {
+void write_rows(const fs::path& table) {
   std::ofstream rows(table);
   for (int i = 0; i < 50; ++i)
     rows << fmt::format("{},{},{},{},{}\n", i % 7 - 3, 2 * i % 7 - 3, 3 * i % 7 - 3, 5 * i % 7 - 3, i * i % 5);
 }
 
 /// A deep net on such a table, with a schedule of its own.
-TrainConfig of_table(const std::filesystem::path& table, const std::string& more) {
+TrainConfig of_table(const fs::path& table, const std::string& more) {
   return config_in(fmt::format(R"(
 model: [flatten, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 8}}}}, relu, {{linear: {{out: 5}}}}]
 data: {{arrays: {{path: {}, batch: 3, normalize: false, holdout: 0.5}}}}
@@ -49,7 +49,7 @@ non_finite: roll_back
 }
 
 /// The rates of a run's rows.
-std::vector<double> rates_of(const std::filesystem::path& run) {
+std::vector<double> rates_of(const fs::path& run) {
   std::istringstream text(text_of(run / "metrics.csv"));
   std::vector<double> rates;
   std::string line;
@@ -66,7 +66,7 @@ TEST(RollBack, ARunGoesBackWithHalfTheRate) {
   EXPECT_EQ(saved(run / "last.h5"), 40);
   EXPECT_EQ(saved(run / "last.h5", "roll_backs"), 1);
   EXPECT_THAT(rates_of(run.path()), testing::Each(100));
-  EXPECT_THAT(text_of(run / "metrics.csv"), testing::StartsWith("epoch,step,split,loss,accuracy,learning_rate\n1,4,"));
+  EXPECT_THAT(text_of(run / "metrics.csv"), StartsWith("epoch,step,split,loss,accuracy,learning_rate\n1,4,"));
 }
 
 // A checkpoint whose weights are finite but lost: the run that fails again goes further back.
@@ -107,7 +107,7 @@ TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
     };
     const auto expect_same = [&](const TempFolder& parts, const std::string& how) {
       expect_same_files(whole.path(), parts.path(), more + how);
-      EXPECT_FALSE(std::filesystem::exists(parts / "scheduled.h5")) << more << how;
+      EXPECT_FALSE(fs::exists(parts / "scheduled.h5")) << more << how;
     };
     for (const int at : {2, 5, 6, 8, 9, 13, 33}) {
       const TempFolder stopped, stopped_again, asked;
@@ -124,13 +124,11 @@ TEST(RollBack, StoppedAnywhereItGoesOnBitForBit) {
 
 /// Copies the run's folder, as a kill leaves it, whenever the run went back and made a step since.
 struct CopiesWhereItWentBack : Callback {
-  CopiesWhereItWentBack(std::filesystem::path from, std::filesystem::path to)
-      : run(std::move(from)), copies(std::move(to)) {}
+  CopiesWhereItWentBack(fs::path from, fs::path to) : run(std::move(from)), copies(std::move(to)) {}
   void step_ends(Trainer&, std::int64_t step) override {
-    if (step <= std::exchange(last, step))
-      std::filesystem::copy(run, copies / std::to_string(count++), std::filesystem::copy_options::recursive);
+    if (step <= std::exchange(last, step)) fs::copy(run, copies / std::to_string(count++), fs::copy_options::recursive);
   }
-  std::filesystem::path run, copies;
+  fs::path run, copies;
   std::int64_t last = 0;
   int count = 0;
 };
@@ -146,9 +144,9 @@ TEST(RollBack, KilledBehindItTheTableAgreesWithTheCheckpoint) {
     EXPECT_GT(copier->count, 0) << more;
     for (int i = 0; i < copier->count; ++i) {
       SCOPED_TRACE(fmt::format("{}copy {}", more, i));
-      const std::filesystem::path run = copies / std::to_string(i);
-      further += std::filesystem::exists(run / "scheduled.h5");
-      EXPECT_THAT(printed(config, run, true), testing::Not(HasSubstr("rows are missing")));
+      const fs::path run = copies / std::to_string(i);
+      further += fs::exists(run / "scheduled.h5");
+      EXPECT_THAT(printed(config, run, true), Not(HasSubstr("rows are missing")));
       expect_same_files(whole.path(), run, "");
     }
   }
@@ -164,7 +162,7 @@ TEST(RollBack, ARunThatNoRateHelpsEnds) {
   const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
   EXPECT_THAT(line, HasSubstr("the first to be so is the images of the training half"));
   EXPECT_THAT(line, HasSubstr("; the run went back 5 times already"));
-  EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
+  EXPECT_FALSE(fs::exists(run / "last.h5"));
 }
 
 TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
@@ -177,7 +175,7 @@ TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
   EXPECT_THAT(line, HasSubstr("the run went back 5 times already"));
   const TempFolder moved;
   // It counts four times already: twice the run was back at step 10, and twice at its start.
-  std::filesystem::copy_file(run / "step-10.h5", moved / "a.h5");
+  fs::copy_file(run / "step-10.h5", moved / "a.h5");
   const Printed out;
   const TempFolder other;
   Trainer again(config, {.run = other.path(), .out = out.file()});
@@ -210,7 +208,7 @@ non_finite: roll_back
     const TempFolder run;
     const std::string log = printed(config, run.path());
     SCOPED_TRACE(log);
-    EXPECT_THAT(log, testing::Not(HasSubstr("rows are missing")));
+    EXPECT_THAT(log, Not(HasSubstr("rows are missing")));
     double least = INFINITY;
     const std::regex loss("test loss ([0-9.]+) \\(");
     for (auto at = std::sregex_iterator(log.begin(), log.end(), loss); at != std::sregex_iterator(); ++at)
@@ -234,10 +232,10 @@ TEST(RollBack, KilledBehindItsNextBestItGoesOnBitForBit) {
   Trainer(config, {.run = whole.path(), .callbacks = {copier}}).train();
   EXPECT_EQ(saved(whole / "best.h5"), 6);
   ASSERT_GT(copier->count, 0);
-  const std::filesystem::path run = copies / std::to_string(copier->count - 1);
+  const fs::path run = copies / std::to_string(copier->count - 1);
   EXPECT_EQ(saved(run / "last.h5"), 3);
-  std::filesystem::copy_file(whole / "best.h5", run / "best.h5", std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(printed(config, run, true), testing::Not(HasSubstr("best.h5 stays")));
+  fs::copy_file(whole / "best.h5", run / "best.h5", fs::copy_options::overwrite_existing);
+  EXPECT_THAT(printed(config, run, true), Not(HasSubstr("best.h5 stays")));
   expect_same_files(whole.path(), run, "");
 }
 
@@ -256,7 +254,7 @@ TEST(RollBack, ACourseThatAResumeLeftIsNotGoneBackTo) {
   EXPECT_TRUE(again.train());
   const std::string output = out.text();
   EXPECT_THAT(output, HasSubstr("1 of 5 times, the run goes back to step 2,"));
-  EXPECT_THAT(output, testing::Not(HasSubstr("rows are missing")));
+  EXPECT_THAT(output, Not(HasSubstr("rows are missing")));
 }
 
 // Which checkpoints there are to go back to follows from the configuration that each was made under.
@@ -291,14 +289,14 @@ TEST(RollBack, ARunThatCannotGoBackTellsBoth) {
   }
   config.init_from = (first / "last.h5").string();
   train_until(5, run.path(), config);
-  std::filesystem::remove(first / "last.h5");
+  fs::remove(first / "last.h5");
   config.non_finite = "roll_back";
   Trainer resumed(config, {.run = run.path(), .reads_init_from = false});
   resumed.resume();
-  std::filesystem::remove(run / "last.h5");
+  fs::remove(run / "last.h5");
   EXPECT_THAT(error_of(Fault::checkpoint, [&] { resumed.train(); }),
-              testing::AllOf(testing::StartsWith("the loss is not finite at step "),
-                             HasSubstr("; the run cannot go back: " + config.init_from + ": cannot be read")));
+              AllOf(StartsWith("the loss is not finite at step "),
+                    HasSubstr("; the run cannot go back: " + config.init_from + ": cannot be read")));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 /// The parts of a run of 23 steps, 10 of them an epoch, whose state a test moves by hand.
 struct ByHand {
-  ByHand(const std::filesystem::path& run, const std::string& more = "")
+  ByHand(const fs::path& run, const std::string& more = "")
       : config(small_config("non_finite: roll_back\n" + more)), files(config, log) {
     files.use(run);
     files.open(state);
@@ -27,7 +27,7 @@ struct ByHand {
   }
   /// The step of a file of the folder; -1 where there is none.
   std::int64_t step_of(const char* file) const {
-    if (!std::filesystem::exists(files.place(file).status())) return -1;
+    if (!fs::exists(files.place(file).status())) return -1;
     return run_state_of(load_checkpoint(files.place(file)).state).step;
   }
 
@@ -122,10 +122,10 @@ TEST(RunFiles, AStateThatIsNotFiniteIsNotSaved) {
 TEST(RunFiles, BestMayBeMissingOrDamaged) {
   const TempFolder folder;
   ByHand run(folder.path());
-  EXPECT_THAT(run.files.fault_of_best(run.model), testing::EndsWith("best.h5 is missing"));
+  EXPECT_THAT(run.files.fault_of_best(run.model), EndsWith("best.h5 is missing"));
   save_checkpoint(run.take(), run.files.place("best.h5"));
   EXPECT_EQ(run.files.fault_of_best(run.model), "");
-  std::filesystem::resize_file(folder / "best.h5", 100);
+  fs::resize_file(folder / "best.h5", 100);
   EXPECT_THAT(run.files.fault_of_best(run.model), HasSubstr("best.h5"));
 }
 

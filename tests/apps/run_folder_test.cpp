@@ -72,30 +72,30 @@ TEST(CsvFile, IsCutBackToAStep) {
 // Reading the memory of a process at address 0 is an I/O error; the table must not be cut to what was read before it.
 TEST(CsvFile, AFaultOfTheDiskCostsNoRows) {
   const TempFolder folder;
-  std::filesystem::create_symlink("/proc/self/mem", folder / "t.csv");
+  fs::create_symlink("/proc/self/mem", folder / "t.csv");
   for (const std::function<void()>& read : {std::function<void()>([&] { OpenTable(folder / "t.csv", "a,step", 9); }),
                                             std::function<void()>([&] { read_csv(folder / "t.csv"); })})
     EXPECT_THAT(error_of(Fault::storage, read), HasSubstr("t.csv: cannot be read: Input/output error"));
-  EXPECT_TRUE(std::filesystem::is_symlink(folder / "t.csv"));
+  EXPECT_TRUE(fs::is_symlink(folder / "t.csv"));
 }
 
 TEST(AppendFile, SaysWhatToDo) {
   const TempFolder folder;
   EXPECT_THAT(error_of(Fault::storage, [&] { AppendFile(folder / "none"); }),
-              testing::EndsWith("No such file or directory; check the path and its permissions, and resume"));
+              EndsWith("No such file or directory; check the path and its permissions, and resume"));
   EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/dev/full").append("x"); }),
-              testing::EndsWith("; free some space, and resume"));
+              EndsWith("; free some space, and resume"));
   std::ofstream(folder / "file") << "rows";
   const AppendFile file(folder / "file");
-  std::filesystem::permissions(folder.path(), std::filesystem::perms::none);
+  fs::permissions(folder.path(), fs::perms::none);
   std::string line;
   {
     const Unprivileged user;
     line = error_of(Fault::storage, [&] { file.check_place(); });
   }
-  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
-  EXPECT_THAT(line, testing::EndsWith("file: cannot be written: Permission denied; check the path and its permissions, "
-                                      "and resume"));
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  EXPECT_THAT(line, EndsWith("file: cannot be written: Permission denied; check the path and its permissions, "
+                             "and resume"));
 }
 
 TEST(CsvFile, ARowIsThereAtOnce) {
@@ -111,8 +111,8 @@ TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
   const TempFolder root;
   EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "1");
   EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "2");
-  std::filesystem::create_directories(root.path() / "net" / "10");
-  std::filesystem::create_directories(root.path() / "net" / "99x");
+  fs::create_directories(root.path() / "net" / "10");
+  fs::create_directories(root.path() / "net" / "99x");
   EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "11");
   EXPECT_EQ(newest_run_folder(root.path(), "net"), root.path() / "net" / "11");
   EXPECT_THAT(error_of(Fault::usage, [&] { newest_run_folder(root.path(), "other"); }), HasSubstr("other"));
@@ -121,16 +121,16 @@ TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
 TEST(RunFolder, IsClaimedOnce) {
   const TempFolder root;
   claim_run_folder(root / "a" / "b");
-  EXPECT_TRUE(std::filesystem::is_directory(root.path() / "a" / "b"));
+  EXPECT_TRUE(fs::is_directory(root.path() / "a" / "b"));
   claim_run_folder(root.path() / "a" / "b");  // still empty
   write_text(root.path() / "a" / "b" / "config.yaml", "x: 1\n");
   EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("--resume"));
-  std::filesystem::rename(root.path() / "a" / "b" / "config.yaml", root.path() / "a" / "b" / "step-15.h5");
+  fs::rename(root.path() / "a" / "b" / "config.yaml", root.path() / "a" / "b" / "step-15.h5");
   EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("(step-15.h5)"));
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
   std::ofstream(root / "file") << "x";
   EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
-  std::filesystem::create_symlink("nowhere", root / "link");
+  fs::create_symlink("nowhere", root / "link");
   for (const char* name : {"link", "link/run", "link/a/run"})
     EXPECT_EQ(error_of(Fault::storage, [&] { claim_run_folder(root / name); }),
               (root / name).string() + ": cannot be made: " + (root / "link").string() +
@@ -149,8 +149,8 @@ TEST(RunFolder, IsNotOverwrittenByATrainerThatWasNotResumed) {
     EXPECT_TRUE(again.train());
     EXPECT_TRUE(again.train()) << "its own run";
   }
-  std::filesystem::remove(root / "last.h5");
-  std::filesystem::remove(root / "best.h5");  // a run that was never saved
+  fs::remove(root / "last.h5");
+  fs::remove(root / "best.h5");  // a run that was never saved
   Trainer begins(small_config(), {.run = root.path()});
   begins.resume();
   EXPECT_TRUE(begins.train());
@@ -170,40 +170,40 @@ TEST(RunFolder, IsLockedByOne) {
   RunLock again(root.path());
   again.renew();
   // A lock that was removed is taken anew, unless another run has the folder by now.
-  std::filesystem::remove(root / ".lock");
+  fs::remove(root / ".lock");
   again.renew();
   EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use"));
-  std::filesystem::remove(root / ".lock");
+  fs::remove(root / ".lock");
   EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use by another trainer; wait")) << "as before";
   again.renew();
   {
     const TempFolder moved;
-    const std::filesystem::path run = moved / "run", old = moved / "old";
-    std::filesystem::create_directory(run);
+    const fs::path run = moved / "run", old = moved / "old";
+    fs::create_directory(run);
     RunLock lock(run);
-    std::filesystem::rename(run, old);
-    std::filesystem::create_directory(run);
+    fs::rename(run, old);
+    fs::create_directory(run);
     const RunLock of_another(run);
     EXPECT_THAT(error_of(Fault::storage, [&] { lock.renew(); }), HasSubstr("run was moved, removed or replaced while"));
     write_text({lock.folder(), "last.h5"}, "mine");
     keep_checkpoint({lock.folder(), "last.h5"}, 5, 1);
     EXPECT_EQ(text_of(old / "step-5.h5"), "mine");
     EXPECT_TRUE(kept_checkpoints(run).empty());
-    EXPECT_FALSE(std::filesystem::exists(run / "last.h5"));
+    EXPECT_FALSE(fs::exists(run / "last.h5"));
   }
   EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
   {
     const TempFolder above;
-    const std::filesystem::path run = above / "run";
-    std::filesystem::create_directory(run);
+    const fs::path run = above / "run";
+    fs::create_directory(run);
     RunLock lock(run);
-    std::filesystem::permissions(above.path(), std::filesystem::perms::none);
+    fs::permissions(above.path(), fs::perms::none);
     std::string line;
     {
       const Unprivileged user;
       line = error_of(Fault::storage, [&] { lock.renew(); });
     }
-    std::filesystem::permissions(above.path(), std::filesystem::perms::owner_all);
+    fs::permissions(above.path(), fs::perms::owner_all);
     EXPECT_EQ(line, run.string() + ": cannot be reached: Permission denied; check the path and its permissions");
   }
   const Unprivileged user;
@@ -250,8 +250,8 @@ TEST(RunFolder, PipesAndFoldersInPlaceOfFilesAreRefused) {
     ASSERT_EQ(::mkfifo((root / name).c_str(), 0600), 0);
     EXPECT_THAT(error_of(Fault::storage, [&] { Trainer(small_config(), {.run = root.path()}); }),
                 HasSubstr(std::string(name) + " is no regular file"));
-    std::filesystem::remove(root / name);
-    std::filesystem::create_directory(root / name);
+    fs::remove(root / name);
+    fs::create_directory(root / name);
     EXPECT_THAT(error_of(Fault::storage, [&] { check_run_files(root.path()); }), HasSubstr("is no regular file"));
   }
 }
@@ -277,11 +277,10 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   };
   watchdog.enter("waits for a batch of the loader");
   wait_until_told(1);  // nothing is known of the usual time before the first step
-  EXPECT_THAT(reports[0], testing::ContainsRegex("^no first step for .*: the run waits for a batch of the loader\n"));
+  EXPECT_THAT(reports[0], ContainsRegex("^no first step for .*: the run waits for a batch of the loader\n"));
   for (int i = 0; i < 5; ++i) watchdog.mark();
   wait_until_told(2);
-  EXPECT_THAT(reports[1],
-              testing::ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
+  EXPECT_THAT(reports[1], ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
   EXPECT_THAT(reports[1], HasSubstr("(watchdog 0) runs"));
   EXPECT_THAT(reports[1], HasSubstr(fmt::format("thread {} (", ::getpid())));
   watchdog.mark();
@@ -379,8 +378,7 @@ TEST(RunLog, IsWrittenByRuns) {
   trainer.resume_last({"epochs"});
   EXPECT_ANY_THROW(trainer.train());
   EXPECT_TRUE(text_of(folder / "log.txt").starts_with(log)) << "a resumed run goes on in it";
-  EXPECT_THAT(text_of(folder / "log.txt").substr(log.size()),
-              testing::ContainsRegex("resumed after step 2\n.* enough\n$"));
+  EXPECT_THAT(text_of(folder / "log.txt").substr(log.size()), ContainsRegex("resumed after step 2\n.* enough\n$"));
 }
 
 }  // namespace

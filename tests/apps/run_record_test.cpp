@@ -155,7 +155,7 @@ TEST(RunRecord, GoesOnAfterAStep) {
   std::vector<std::int64_t> steps;
   for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line).at("step"));
   EXPECT_THAT(steps, ElementsAre(5, 10, 15, 20, 21));
-  EXPECT_THAT(text_of(folder / "timing.csv"), testing::EndsWith("1,20,4.000,100.0\n1,21,5.000,100.0\n"));
+  EXPECT_THAT(text_of(folder / "timing.csv"), EndsWith("1,20,4.000,100.0\n1,21,5.000,100.0\n"));
   // A file for each process, the later ones by name behind, each saying what is no longer so.
   const std::vector<fs::path> files = event_files(folder.path());
   ASSERT_EQ(files.size(), 4u);

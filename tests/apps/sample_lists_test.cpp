@@ -55,8 +55,7 @@ TEST_F(SampleLists, WithoutFilesCountTheSamples) {
   ASSERT_EQ(trainer("--config " + path("glyphs.yaml") + " --run " + path("glyphs")).code, 0);
   const auto samples = lines_of("eval --csv --run " + path("glyphs"));
   ASSERT_EQ(samples.size(), 8u);
-  for (std::size_t i = 1; i < samples.size(); ++i)
-    EXPECT_THAT(samples[i], testing::StartsWith(std::to_string(i - 1) + ","));
+  for (std::size_t i = 1; i < samples.size(); ++i) EXPECT_THAT(samples[i], StartsWith(std::to_string(i - 1) + ","));
 
   std::ofstream(path("numbers.csv")) << "1,2.5\n2,3.5\n3,4.5\n4,5.5\n5,6.5\n6,7.5\n";
   std::ofstream(path("numbers.yaml"))
@@ -74,7 +73,7 @@ TEST_F(SampleLists, TheReportNamesTheFilesOfMistakes) {
             0);
   const std::string page = text_of(path("bad/report.html"));
   ASSERT_THAT(page, HasSubstr("Worst mistakes"));
-  EXPECT_THAT(page, testing::ContainsRegex("taken for <b>[a-z, ]*</b><br>" + path("colours") + "/[a-z, ]*/[0-9]*.png"));
+  EXPECT_THAT(page, ContainsRegex("taken for <b>[a-z, ]*</b><br>" + path("colours") + "/[a-z, ]*/[0-9]*.png"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 // It may be sent to a whole job.
 TEST(Signals, Usr1EndsNoOtherCommand) {
   const TempFolder folder;
-  const std::filesystem::path log = folder / "log", pipe = folder / "pipe.yaml";
+  const fs::path log = folder / "log", pipe = folder / "pipe.yaml";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Child child({"--dry-run", "--config", pipe.string()}, log.string());
   std::ofstream config(pipe);  // waits until the trainer reads

@@ -11,7 +11,7 @@ namespace {
 
 const std::string kMeasured = "statistics: {every: 2, histograms: 4, shadow: [e4m3, int8]}\n";
 
-std::vector<nlohmann::json> lines_of(const std::filesystem::path& run) {
+std::vector<nlohmann::json> lines_of(const fs::path& run) {
   std::vector<nlohmann::json> lines;
   std::istringstream file(text_of(run / kStatisticsFile));
   for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
@@ -20,7 +20,7 @@ std::vector<nlohmann::json> lines_of(const std::filesystem::path& run) {
 
 TEST(RunStatistics, EachRowHasALineForEachLayerAndRole) {
   const TempFolder folder;
-  std::filesystem::create_directory(folder / "run");
+  fs::create_directory(folder / "run");
   train_all(folder / "run", small_config(kMeasured));
   const std::vector<nlohmann::json> lines = lines_of(folder / "run");
   ASSERT_FALSE(lines.empty());
@@ -34,9 +34,9 @@ TEST(RunStatistics, EachRowHasALineForEachLayerAndRole) {
     EXPECT_GT(line["largest"], 0);
     EXPECT_TRUE(line["e4m3"]["error"].is_number());
   }
-  EXPECT_THAT(found, testing::ElementsAre("1 activations", "1 gradients", "1 updates", "1 weights", "2 updates",
-                                          "5 activations", "5 gradients", "5 updates", "5 weights"));
-  EXPECT_THAT(steps, testing::ElementsAre(4, 8, 10, 14, 18, 20, 23));  // the rows of training
+  EXPECT_THAT(found, ElementsAre("1 activations", "1 gradients", "1 updates", "1 weights", "2 updates", "5 activations",
+                                 "5 gradients", "5 updates", "5 weights"));
+  EXPECT_THAT(steps, ElementsAre(4, 8, 10, 14, 18, 20, 23));  // the rows of training
   // Steps 0 and 2 before the first row: [20, 784] samples each.
   EXPECT_EQ(lines[0]["layer"], "1");
   EXPECT_EQ(lines[0]["elements"], 2 * 20 * 784);
@@ -49,24 +49,24 @@ TEST(RunStatistics, EachRowHasALineForEachLayerAndRole) {
 
 TEST(RunStatistics, ChangeNothingElseOfTheRun) {
   const TempFolder folder;
-  for (const char* name : {"with", "without"}) std::filesystem::create_directory(folder / name);
+  for (const char* name : {"with", "without"}) fs::create_directory(folder / name);
   train_all(folder / "with", small_config(kMeasured));
   train_all(folder / "without", small_config());
   EXPECT_EQ(text_of(folder / "with/metrics.csv"), text_of(folder / "without/metrics.csv"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "without" / kStatisticsFile));
+  EXPECT_FALSE(fs::exists(folder / "without" / kStatisticsFile));
 }
 
 TEST(RunStatistics, AResumeCutsTheLinesOfLaterSteps) {
   const TempFolder folder;
-  std::filesystem::create_directory(folder / "run");
+  fs::create_directory(folder / "run");
   const TrainConfig config = small_config(kMeasured);
   train_all(folder / "run", config);
   const std::string whole = text_of(folder / "run" / kStatisticsFile);
   EXPECT_EQ(statistics_up_to(folder / "run" / kStatisticsFile, 23), whole);
   const std::string begin = statistics_up_to(folder / "run" / kStatisticsFile, 10);
-  EXPECT_THAT(whole, testing::StartsWith(begin));
+  EXPECT_THAT(whole, StartsWith(begin));
   EXPECT_THAT(begin, HasSubstr("\"step\": 10,"));
-  EXPECT_THAT(begin, testing::Not(HasSubstr("\"step\": 14,")));
+  EXPECT_THAT(begin, Not(HasSubstr("\"step\": 14,")));
   std::ofstream(folder / "run" / kStatisticsFile, std::ios::app) << R"({"torn)";
   EXPECT_EQ(statistics_up_to(folder / "run" / kStatisticsFile, 23), whole);
 }

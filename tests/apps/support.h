@@ -26,21 +26,21 @@ inline TrainConfig config_in(const std::string& text) { return read_config(parse
 
 inline TrainConfig small_config(const std::string& more = "") { return config_in(kRun + more); }
 
-inline void train_all(const std::filesystem::path& run, const TrainConfig& config) {
+inline void train_all(const fs::path& run, const TrainConfig& config) {
   Trainer trainer(config, {.run = run});
   EXPECT_TRUE(trainer.train());
   EXPECT_TRUE(config.patience > 0 || trainer.step() == trainer.total_steps()) << trainer.step();
 }
 
 /// Stops the run after a step.
-inline void train_until(std::int64_t step, const std::filesystem::path& run, const TrainConfig& config) {
+inline void train_until(std::int64_t step, const fs::path& run, const TrainConfig& config) {
   Trainer trainer(config, {.run = run});
   EXPECT_FALSE(trainer.train([&] { return trainer.step() == step; }));
   EXPECT_EQ(trainer.step(), step);
 }
 
 /// Goes on with the folder's run to its end.
-inline void train_rest(const std::filesystem::path& run, const TrainConfig& config) {
+inline void train_rest(const fs::path& run, const TrainConfig& config) {
   Trainer trainer(config, {.run = run});
   trainer.resume();
   EXPECT_TRUE(trainer.train());
@@ -48,7 +48,7 @@ inline void train_rest(const std::filesystem::path& run, const TrainConfig& conf
 
 /// A number of a checkpoint's /state.
 template <class T = std::int64_t>
-T saved(const std::filesystem::path& file, const char* name = "step") {
+T saved(const fs::path& file, const char* name = "step") {
   return std::get<T>(load_checkpoint(file).state.at(name));
 }
 
@@ -59,19 +59,19 @@ inline std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-inline void expect_same_files(const std::filesystem::path& a, const std::filesystem::path& b,
-                              const std::string& what = "") {
+inline void expect_same_files(const fs::path& a, const fs::path& b, const std::string& what = "") {
   for (const char* file : {"metrics.csv", "config.yaml", "last.h5", "best.h5"})
     EXPECT_TRUE(text_of(a / file) == text_of(b / file)) << file << " differs " << what;
 }
 
 struct Ran {
-  int code = 0;             ///< exit status; 128 + signal where it was killed
-  std::string output = {};  ///< of stdout and stderr
+  int code = 0;              ///< exit status; 128 + signal where it was killed
+  std::string output = {};   ///< of stdout and stderr
+  std::string command = {};  ///< as the shell read it
 };
 
 inline Ran run_shell(const std::string& command) {
-  Ran ran;
+  Ran ran{.command = command};
   std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   if (!pipe) return {.code = -1};
   char buffer[4096];

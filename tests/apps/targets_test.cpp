@@ -86,7 +86,7 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
     std::string text = kConfig + c.more + "model: " + c.model + "\n";
     text.replace(text.find("FOLDER"), 6, (folder / "data").string());
     text.replace(text.find("RATE"), 4, c.rate);
-    std::filesystem::create_directories(folder / "run");
+    fs::create_directories(folder / "run");
     Trainer trainer(config_in(text), {.run = folder / "run"});
     EXPECT_TRUE(trainer.train()) << c.what;
     const Evaluation result = trainer.evaluate();
@@ -108,8 +108,8 @@ TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
       for (const Example& example : result.worst)
         EXPECT_NEAR(example.error, error_of_example(c, *data.test, example), 1e-4) << c.what;
     }
-    EXPECT_THAT(text_of(folder / "run/metrics.csv"), testing::Not(HasSubstr("nan"))) << c.what;
-    EXPECT_THAT(text_of(folder / "run/report.html"), testing::Not(HasSubstr(">nan<"))) << c.what;
+    EXPECT_THAT(text_of(folder / "run/metrics.csv"), Not(HasSubstr("nan"))) << c.what;
+    EXPECT_THAT(text_of(folder / "run/report.html"), Not(HasSubstr(">nan<"))) << c.what;
 
     // The checkpoint holds all that predictions need.
     const TrainedModel trained = load_trained(folder / "run/last.h5");

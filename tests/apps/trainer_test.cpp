@@ -8,7 +8,7 @@
 namespace nixie {
 namespace {
 
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
+std::vector<std::string> lines_of(const fs::path& path) {
   std::istringstream text(text_of(path));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
@@ -120,14 +120,14 @@ TEST(Trainer, RowsBehindTheCheckpointAreCutOff) {
   }
   EXPECT_THAT(text_of(broken / "metrics.csv"), HasSubstr("2,18,train"));
   std::ofstream(broken / "metrics.csv", std::ios::app) << "2,19,tra";  // torn
-  const std::filesystem::path half = broken / ".last.h5.tmp.1234";     // of a checkpoint
+  const fs::path half = broken / ".last.h5.tmp.1234";                  // of a checkpoint
   std::ofstream(half) << "half";
   Trainer trainer(config, {.run = broken.path()});
   trainer.resume();
   EXPECT_EQ(trainer.step(), 15);
   EXPECT_TRUE(trainer.train());
   expect_same_files(whole.path(), broken.path());
-  EXPECT_FALSE(std::filesystem::exists(half));
+  EXPECT_FALSE(fs::exists(half));
 }
 
 TEST(Trainer, ThreadsDoNotChangeTheRun) {
@@ -253,9 +253,9 @@ TEST(Trainer, FurtherMetricsHaveColumnsAndTimeGoesOn) {
   rows = lines_of(folder / "metrics.csv");
   EXPECT_EQ(rows[0], "epoch,step,split,loss,accuracy,learning_rate,recall,top_k,top_k_2");
   for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 8) << row;
-  EXPECT_THAT(rows[1], testing::EndsWith(",,,"));
-  EXPECT_THAT(rows.back(), testing::ContainsRegex(",0?[0-9.]+,[0-9.]+,1$"));  // all ten classes hold every label
-  EXPECT_THAT(lines_of(folder / "timing.csv").back(), testing::StartsWith("3,23,100"));
+  EXPECT_THAT(rows[1], EndsWith(",,,"));
+  EXPECT_THAT(rows.back(), ContainsRegex(",0?[0-9.]+,[0-9.]+,1$"));  // all ten classes hold every label
+  EXPECT_THAT(lines_of(folder / "timing.csv").back(), StartsWith("3,23,100"));
 }
 
 // A run that is to stop while it evaluates does not finish the evaluation first, and the resumed one begins with it.
@@ -290,7 +290,7 @@ TEST(Trainer, SavesOnRequestInsideAnEvaluation) {
   int asked = 0, saves = 0;
   const auto saved = [&](const auto&... save_now) {
     Trainer trainer(config, {.run = broken.path()});
-    if (std::filesystem::exists(broken / "last.h5")) trainer.resume();
+    if (fs::exists(broken / "last.h5")) trainer.resume();
     return trainer.train([&] { return trainer.step() == 13 && ++asked == 8; }, save_now...);
   };
   EXPECT_FALSE(saved([&] { return asked == 3 && ++saves == 1; }));
@@ -327,7 +327,7 @@ TEST(Trainer, AResumedRunSaysWhatChanged) {
     }
     return out.text();
   };
-  EXPECT_THAT(printed(config), testing::Not(HasSubstr("changed")));
+  EXPECT_THAT(printed(config), Not(HasSubstr("changed")));
   config.clip_norm = 2;
   EXPECT_EQ(printed(config), "changed since the checkpoint: clip_norm: 5 -> 2\nresumed after step 3\n");
   config.precision = "fp16";
@@ -342,7 +342,7 @@ TEST(Trainer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
   const std::string net =
       "data: glyphs\nepochs: 1\nmodel:\n- flatten\n- sequential:\n  - relu\n  - {conv2d: {out: 4}, name: c}\n";
-  EXPECT_THAT(error_of([&] { Trainer trainer(config_in(net)); }), testing::StartsWith("run.yaml:7:5: 1.c (conv2d): "));
+  EXPECT_THAT(error_of([&] { Trainer trainer(config_in(net)); }), StartsWith("run.yaml:7:5: 1.c (conv2d): "));
   config = small_config();
   config.data = Glyphs{.train = 10, .test = 10, .batch = 20};
   EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("too few for a batch of 20"));

@@ -1,5 +1,5 @@
 // The tutorial's commands and the recipes' sweep, run in order as by a reader, on small pictures in place of photos.
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
@@ -30,10 +30,8 @@ TEST(Tutorial, ItsCommandsRun) {
   write_photos(folder);
   const std::vector<std::string> commands = commands_of(fs::path(NIXIE_SOURCE_DIR) / "docs/tutorial.md");
   EXPECT_GE(commands.size(), 12u);
-  for (const std::string& command : commands) {
-    const Ran ran = run_program(command, "cd '" + folder.path().string() + "'; ");
-    EXPECT_EQ(ran.code, 0) << command << "\n" << ran.output;
-  }
+  for (const std::string& command : commands)
+    expect_ran(run_program(command, "cd '" + folder.path().string() + "'; "), 0);
   for (const char* file : {"runs/photos/1/report.html", "runs/photos/1/best.h5", "hands.onnx", "packed/train.packed"})
     EXPECT_TRUE(fs::exists(folder / file)) << file;
 }
@@ -53,7 +51,7 @@ TEST(Recipes, TheSweepRuns) {
   EXPECT_EQ(std::system(command.c_str()), 0) << text_of(folder / "out");
   EXPECT_TRUE(fs::exists(folder / "rates.html"));
   for (const char* run : {"runs/rate-0.01", "runs/rate-0.03", "runs/rate-0.1"})
-    EXPECT_THAT(text_of(folder / "out"), testing::ContainsRegex("\n" + std::string(run) + " +4 "));
+    EXPECT_THAT(text_of(folder / "out"), ContainsRegex("\n" + std::string(run) + " +4 "));
 }
 
 }  // namespace

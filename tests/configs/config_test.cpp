@@ -170,7 +170,7 @@ TEST(Config, PathsAreRelativeToTheFile) {
     EXPECT_THAT(text, StartsWith(start));
     return text.substr(start.size(), text.find('"', start.size()) - start.size());
   };
-  const std::string here = std::filesystem::current_path().string();
+  const std::string here = fs::current_path().string();
   ::setenv("HOME", "/home/someone", 1);
   const struct {
     std::string data, file, flag, expected;
@@ -206,9 +206,9 @@ TEST(Config, PathsAreRelativeToTheFile) {
 
 // The same file as the system finds there.
 TEST(Config, FoldersAboveALinkAreThoseAboveItsTarget) {
-  const test::TempFolder folder;
-  std::filesystem::create_directories(folder / "real/nets/deep");
-  std::filesystem::create_directory_symlink("real/nets", folder / "nets");
+  const TempFolder folder;
+  fs::create_directories(folder / "real/nets/deep");
+  fs::create_directory_symlink("real/nets", folder / "nets");
   const auto path_in = [&](const std::string& file, const std::string& path) {
     const Tree tree = parse_yaml("model: mlp\nepochs: 1\ndata: glyphs\ninit_from: " + path, folder / file);
     return std::string(read_config(tree).init_from);
@@ -224,19 +224,19 @@ TEST(Config, FoldersAboveALinkAreThoseAboveItsTarget) {
   for (const auto& [file, path, expected] : kCases) EXPECT_EQ(path_in(file, path), expected) << file << " " << path;
 }
 
-std::vector<std::filesystem::path> files_of(const std::string& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
+std::vector<fs::path> files_of(const std::string& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(NIXIE_SOURCE_DIR) / folder))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   return files;
 }
 
 // A command of the manual does the same in any folder.
 TEST(Config, ShippedFilesAreFoundFromAnyFolder) {
-  const test::TempFolder folder;
-  const std::filesystem::path file = "configs/own.yaml";
+  const TempFolder folder;
+  const fs::path file = "configs/own.yaml";
   for (const char* place : {"usr/share/nixie/configs", "source/configs", "elsewhere/configs"}) {
-    std::filesystem::create_directories(folder / place);
+    fs::create_directories(folder / place);
     std::ofstream(folder / place / "own.yaml") << "model: mlp\n";
   }
   EXPECT_EQ(found_config(file, folder / "usr/bin/trainer"), folder / "usr/share/nixie" / file);
@@ -244,16 +244,16 @@ TEST(Config, ShippedFilesAreFoundFromAnyFolder) {
   EXPECT_EQ(found_config(file, folder / "elsewhere/at/some/trainer"), file) << "no build of sources";
   EXPECT_EQ(found_config("configs/other.yaml", folder / "usr/bin/trainer"), "configs/other.yaml");
   EXPECT_EQ(found_config(folder / file, folder / "usr/bin/trainer"), folder / file);
-  const std::filesystem::path own = std::filesystem::relative(folder / "elsewhere" / file);  // what is there counts
+  const fs::path own = fs::relative(folder / "elsewhere" / file);  // what is there counts
   EXPECT_EQ(found_config(own, folder / "usr/bin/trainer"), own);
 }
 
 TEST(Config, AMissingFileIsAnsweredWithTheNearestName) {
-  const test::TempFolder folder;
-  const std::filesystem::path program = folder / "usr/bin/trainer";
+  const TempFolder folder;
+  const fs::path program = folder / "usr/bin/trainer";
   for (const char* file : {"usr/share/nixie/configs/photos.yaml", "usr/share/nixie/configs/recipes/mnist.yaml",
                            "usr/share/nixie/configs/mnist.yaml", "mine/flowers.yaml"}) {
-    std::filesystem::create_directories((folder / file).parent_path());
+    fs::create_directories((folder / file).parent_path());
     std::ofstream(folder / file) << "model: mlp\n";
   }
   EXPECT_EQ(shipped_configs(program),
@@ -277,7 +277,7 @@ TEST(Config, TooLongWithItsDefaultsIsToldOfItsFile) {
 }
 
 TEST(Config, ShippedFilesLoadAndPrintBack) {
-  const std::vector<std::filesystem::path> files = files_of("configs");
+  const std::vector<fs::path> files = files_of("configs");
   EXPECT_GE(files.size(), 7u);
   for (const auto& file : files) {
     const TrainConfig config = load_config(file);
@@ -298,7 +298,7 @@ TEST(Config, RecipesLoadAndTheirNetsTakeThePictures) {
                                                  {"finetune", {2, 3, 64, 64}},
                                                  {"mnist", {2, 1, 28, 28}},
                                                  {"photographs", {2, 3, 224, 224}}};
-  const std::vector<std::filesystem::path> files = files_of("configs/recipes");
+  const std::vector<fs::path> files = files_of("configs/recipes");
   EXPECT_EQ(files.size(), pictures.size());
   for (const auto& file : files) {
     const TrainConfig config = load_config(file);
@@ -313,8 +313,8 @@ TEST(Config, RecipesLoadAndTheirNetsTakeThePictures) {
 }
 
 TEST(Config, OneKeySwitchesToRealFiles) {
-  const std::filesystem::path configs = std::filesystem::path(NIXIE_SOURCE_DIR) / "configs";
-  const std::string here = std::filesystem::current_path().string();
+  const fs::path configs = fs::path(NIXIE_SOURCE_DIR) / "configs";
+  const std::string here = fs::current_path().string();
   EXPECT_THAT(load_config(configs / "mnist.yaml", {"data.mnist.path=digits"}).data.text(),
               StartsWith("mnist: {path: \"" + here + "/digits\","));
   EXPECT_THAT(load_config(configs / "alexnet.yaml", {"data.image_folder.path=a b"}).data.text(),

@@ -15,7 +15,7 @@ std::string parse_error(const std::string& text) {
 std::vector<std::string> shipped_texts() {
   std::vector<std::string> texts;
   for (const char* folder : {"configs", "configs/recipes"})
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(NIXIE_SOURCE_DIR) / folder))
+    for (const auto& entry : fs::directory_iterator(fs::path(NIXIE_SOURCE_DIR) / folder))
       if (entry.path().extension() == ".yaml")
         texts.push_back((std::ostringstream() << std::ifstream(entry.path()).rdbuf()).str());
   return texts;
@@ -171,7 +171,7 @@ TEST(Diagnosis, NamesTheLineOfTheMistake) {
   for (const Row& row : rows) {
     const std::string error = parse_error(row.text);
     EXPECT_TRUE(error.starts_with(std::string("f.yaml:") + row.place + ": ")) << row.text << " -> " << error;
-    EXPECT_NE(error.find(row.what), std::string::npos) << row.text << " -> " << error;
+    EXPECT_THAT(error, HasSubstr(row.what)) << row.text << " -> " << error;
   }
 }
 
@@ -236,7 +236,7 @@ TEST(Diagnosis, FindsNothingInLegalText) {
     texts.push_back(text);
   for (const std::string& text : texts) {
     if (text.starts_with('-') || text.starts_with('\''))
-      EXPECT_NE(parse_error(text).find("the document is no map"), std::string::npos) << text;
+      EXPECT_THAT(parse_error(text), HasSubstr("the document is no map")) << text;
     else
       EXPECT_NO_THROW(parse_yaml(text, "f.yaml")) << text;
   }

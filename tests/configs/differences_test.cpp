@@ -24,8 +24,7 @@ TEST(ConfigChanges, OfWholeConfigurations) {
   const std::string before = config_text(config);
   config.epochs += 1;
   config.seed = 77;
-  EXPECT_THAT(config_differences(before, config_text(config)),
-              ElementsAre(::testing::StartsWith("epochs: "), ::testing::EndsWith("-> 77")));
+  EXPECT_THAT(config_differences(before, config_text(config)), ElementsAre(StartsWith("epochs: "), EndsWith("-> 77")));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 
 class NeonTest : public testing::Test {
  protected:
-  ~NeonTest() override { std::filesystem::remove(file_); }
+  ~NeonTest() override { fs::remove(file_); }
   std::string converted(const std::string& text) {
     std::ofstream(file_) << text;
     return neon_config(file_);
@@ -23,8 +23,7 @@ class NeonTest : public testing::Test {
   TrainConfig config_of(const std::string& text) { return parse_config(converted(text), "converted"); }
   Shape output_of(const TrainConfig& config, const Shape& input) { return Model(config.model, input).output_shape(); }
 
-  std::filesystem::path file_ =
-      std::filesystem::path(testing::TempDir()) / ("neon_" + std::to_string(::getpid()) + ".yaml");
+  fs::path file_ = fs::path(testing::TempDir()) / ("neon_" + std::to_string(::getpid()) + ".yaml");
 };
 
 const std::string kMlp = R"(
@@ -49,8 +48,8 @@ TEST_F(NeonTest, AnMlpWithOptionsUnderConfig) {
   EXPECT_EQ(config.epochs, 10);
   EXPECT_EQ(config.data.batch(), 128);
   EXPECT_THAT(config.data.text(), HasSubstr("normalize: false"));
-  EXPECT_THAT(config.optimizer.text(), testing::StartsWith("sgd: {momentum: 0.9"));
-  EXPECT_THAT(config.schedule.text(), testing::StartsWith("constant: {rate: 0.1"));
+  EXPECT_THAT(config.optimizer.text(), StartsWith("sgd: {momentum: 0.9"));
+  EXPECT_THAT(config.schedule.text(), StartsWith("constant: {rate: 0.1"));
   EXPECT_THAT(config_text(config), HasSubstr("weight: 10"));  // neon adds the costs of ten outputs
   const Model model(config.model, {2, 1, 28, 28});
   EXPECT_EQ(model.output_shape(), Shape({10}));
@@ -352,7 +351,7 @@ TEST_F(NeonTest, NoKeyIsDropped) {
   };
   for (const auto& [text, expected] : kCases) {
     const std::string line = error_of([&] { converted(text); });
-    EXPECT_THAT(line, AllOf(testing::StartsWith(file_.string() + ":"), HasSubstr(expected)));
+    EXPECT_THAT(line, AllOf(StartsWith(file_.string() + ":"), HasSubstr(expected)));
   }
   // Several at once, each at its place, though three layers repeat it; anchors at the root are no keys of neon.
   const std::string repeated = net("{type: Linear, nout: 4, init: *i}", "{type: Adam}", "SumSquared",

@@ -188,7 +188,7 @@ TEST(Reader, ReportsAllProblemsInTheFilesOrder) {
   EXPECT_EQ(text.rfind("--set on=maybe: on is \"maybe\", expected true or false\nf.yaml:1:1: unknown key \"rates\"", 0),
             0u)
       << text;
-  EXPECT_NE(text.find("\nf.yaml:2:8: "), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("\nf.yaml:2:8: "));
   EXPECT_LT(text.find("f.yaml:4:13"), text.find("f.yaml:5:17")) << text;
   try {
     problems.raise();
@@ -227,7 +227,7 @@ TEST(ReaderChoice, NamesWhatIsWrong) {
   EXPECT_EQ(
       chosen("othr"),
       "f.yaml:1:12: unknown name \"othr\" in optimizer, expected one of inner, other, ready; did you mean \"other\"?");
-  EXPECT_THAT(chosen("{\n  othr: {}}"), testing::StartsWith("f.yaml:2:3: unknown name \"othr\""));
+  EXPECT_THAT(chosen("{\n  othr: {}}"), StartsWith("f.yaml:2:3: unknown name \"othr\""));
   EXPECT_EQ(chosen("{other: {depth: 6}}"), "f.yaml:1:28: optimizer.other.depth is 6, expected a number from 1 to 5");
   EXPECT_EQ(chosen("{inner: {}, other: {}}"),
             "f.yaml:1:24: optimizer names inner and other, expected one {name: {fields}}");

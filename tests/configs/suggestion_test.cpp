@@ -22,7 +22,7 @@ void expect_advice(const std::string& line, const std::vector<Row>& rows) {
       if (!text.starts_with("model")) text += "\nmodel: lenet";
       if (!text.starts_with("data")) text += "\ndata: glyphs";
       EXPECT_THAT(error_of([&] { static_cast<void>(read_config(parse_yaml(text + "\nepochs: 1\n", "f.yaml"))); }),
-                  testing::EndsWith("; " + row.advice))
+                  EndsWith("; " + row.advice))
           << word;
     }
   }

@@ -121,7 +121,7 @@ TEST(Yaml, RefusesWithPlaceAndRemedy) {
   for (const Row& row : rows) {
     const std::string error = parse_error(row.text);
     EXPECT_EQ(error.rfind(row.place, 0), 0u) << row.text << " -> " << error;
-    EXPECT_NE(error.find(row.what), std::string::npos) << row.text << " -> " << error;
+    EXPECT_THAT(error, HasSubstr(row.what)) << row.text << " -> " << error;
     EXPECT_EQ(error.find('\n'), std::string::npos) << error;
   }
 }
@@ -155,12 +155,12 @@ TEST(Yaml, BoundsSizeDepthNodesAndText) {
     return "a: " + std::string(lists, '[') + std::string(lists, ']') + "\n";
   };
   EXPECT_NO_THROW(parse_yaml(nested(63), "f.yaml"));
-  EXPECT_NE(parse_error(nested(64)).find("more than 64 levels"), std::string::npos);
-  EXPECT_NE(parse_error("a: " + std::string(1 << 20, 'x')).find("more than 1048576 bytes"), std::string::npos);
+  EXPECT_THAT(parse_error(nested(64)), HasSubstr("more than 64 levels"));
+  EXPECT_THAT(parse_error("a: " + std::string(1 << 20, 'x')), HasSubstr("more than 1048576 bytes"));
 
   std::string wide = "a: [0";
   for (int i = 0; i < 100'000; ++i) wide += ",1";
-  EXPECT_NE(parse_error(wide + "]").find("more than 100000 values"), std::string::npos);
+  EXPECT_THAT(parse_error(wide + "]"), HasSubstr("more than 100000 values"));
 
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 14; ++i) {
@@ -168,15 +168,15 @@ TEST(Yaml, BoundsSizeDepthNodesAndText) {
     for (int j = 0; j < 9; ++j) bomb += fmt::format("{}*a{}", j ? ", " : "", i - 1);
     bomb += "]\n";
   }
-  EXPECT_NE(parse_error(bomb).find("more than 100000 values"), std::string::npos);
+  EXPECT_THAT(parse_error(bomb), HasSubstr("more than 100000 values"));
 
   std::string text_bomb = "a: &a " + std::string(500'000, 'x') + "\nb: [*a";
   for (int i = 0; i < 100; ++i) text_bomb += ", *a";
-  EXPECT_NE(parse_error(text_bomb + "]").find("bytes of text"), std::string::npos);
+  EXPECT_THAT(parse_error(text_bomb + "]"), HasSubstr("bytes of text"));
 
   std::string deep = "a0: &a0 [x]\n";  // every line is shallow, the last alias is not
   for (int i = 1; i < 70; ++i) deep += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
-  EXPECT_NE(parse_error(deep).find("more than 64 levels"), std::string::npos);
+  EXPECT_THAT(parse_error(deep), HasSubstr("more than 64 levels"));
 }
 
 // A short text that is no YAML is repaired in trials; a long one is not.
@@ -200,10 +200,10 @@ TEST(Yaml, LoadNamesTheFile) {
   const std::string file = testing::TempDir() + "nixie_yaml_test.yaml";
   std::ofstream(file) << "a: 1\n";
   EXPECT_EQ(shape_of(load_yaml(file)), "{a:'1',}");
-  EXPECT_NE(error_of([] { load_yaml("/no/such.yaml"); }).find("/no/such.yaml"), std::string::npos);
-  EXPECT_NE(error_of([] { load_yaml("/tmp"); }).find("/tmp is a folder"), std::string::npos);
-  EXPECT_NE(error_of([] { load_yaml("/dev/zero"); }).find("more than 1048576 bytes"), std::string::npos);
-  std::filesystem::remove(file);
+  EXPECT_THAT(error_of([] { load_yaml("/no/such.yaml"); }), HasSubstr("/no/such.yaml"));
+  EXPECT_THAT(error_of([] { load_yaml("/tmp"); }), HasSubstr("/tmp is a folder"));
+  EXPECT_THAT(error_of([] { load_yaml("/dev/zero"); }), HasSubstr("more than 1048576 bytes"));
+  fs::remove(file);
 }
 
 TEST(YamlOverride, SetsCreatesAndReplaces) {

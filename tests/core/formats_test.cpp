@@ -286,7 +286,7 @@ TEST(Formats, Refusals) {
       {[&] { quantized(x, format_named("e4m3"), Rounding::stochastic, ones({3})); }, "random numbers of [3] for [2]"},
       {[] { rounding_named("up"); }, "rounding is \"up\", expected one of nearest, toward_zero, stochastic"},
   };
-  for (const auto& [act, text] : rows) EXPECT_NE(error_of(act).find(text), std::string::npos) << error_of(act);
+  for (const auto& [act, text] : rows) EXPECT_THAT(error_of(act), HasSubstr(text));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(Operands, EveryProductAsksForItsOperands) {
     gradients(loss, {Tensor(w), Tensor(filter), Tensor(up), x});
     // One call for the gradient of each product's result, though the scope has ended; none for their products.
     EXPECT_EQ(seen.operands.size(), before + row.expected.size() / 2);
-    EXPECT_NE(seen.operands.back().find("a gradients"), std::string::npos);
+    EXPECT_THAT(seen.operands.back(), HasSubstr("a gradients"));
   }
 }
 

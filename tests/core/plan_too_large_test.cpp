@@ -39,12 +39,12 @@ TEST(MemoryReport, TheLargestBatchIsFoundByPlanningAgain) {
   const PlanTooLarge error("cuda", plan, none, arena(77));
   EXPECT_EQ(error.fitting_batch(), 77);
   const std::string report = error.what();
-  EXPECT_NE(report.find(fmt::format("the step needs {} MiB", arena(100'000) >> 20)), std::string::npos) << report;
-  EXPECT_NE(report.find(" f32 [100000, 256] (97 MiB)"), std::string::npos) << report;
-  EXPECT_NE(report.find("; a batch of 77 should fit"), std::string::npos) << report;
+  EXPECT_THAT(report, HasSubstr(fmt::format("the step needs {} MiB", arena(100'000) >> 20)));
+  EXPECT_THAT(report, HasSubstr(" f32 [100000, 256] (97 MiB)"));
+  EXPECT_THAT(report, HasSubstr("; a batch of 77 should fit"));
   const PlanTooLarge hopeless("cuda", plan, none, 1000);
   EXPECT_EQ(hopeless.fitting_batch(), 0);
-  EXPECT_NE(std::string(hopeless.what()).find("no batch is sure to fit"), std::string::npos);
+  EXPECT_THAT(std::string(hopeless.what()), HasSubstr("no batch is sure to fit"));
 }
 
 // The gradient of a linear layer's weights can be the largest tensor by far; its rows are not the batch.

@@ -106,7 +106,7 @@ TEST(StoredProducts, OfALinearLayerAndItsGradients) {
       EXPECT_LT(std::sqrt(error / size), 0.08) << name << " " << to_string(policy);
       EXPECT_GT(std::sqrt(error / size), 0.005) << name << " " << to_string(policy);
     }
-    EXPECT_NE(to_string(rounded.plan({})).find("f8e4m3"), std::string::npos);
+    EXPECT_THAT(to_string(rounded.plan({})), HasSubstr("f8e4m3"));
   }
 }
 

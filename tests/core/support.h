@@ -74,7 +74,7 @@ inline void expect_gradients(const Function& f, const std::vector<Array>& inputs
 template <class Body>
 void expect_error(Body&& body, const std::string& text) {
   const std::string line = error_of(body);
-  EXPECT_NE(line.find(text), std::string::npos) << line;
+  EXPECT_THAT(line, HasSubstr(text));
 }
 
 }  // namespace nixie::testing

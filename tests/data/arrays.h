@@ -61,8 +61,7 @@ Bytes bytes_of_numbers(const std::vector<T>& values) {
 /// An HDF5 file as h5py writes it, dataset by dataset.
 class Hdf5File {
  public:
-  explicit Hdf5File(const std::filesystem::path& path)
-      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {
+  explicit Hdf5File(const fs::path& path) : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {
     EXPECT_GE(file_, 0) << path;
   }
   ~Hdf5File() { H5Fclose(file_); }

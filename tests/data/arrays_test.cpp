@@ -115,7 +115,7 @@ TEST(NpyFile, SaysWhatItCannotRead) {
                 {"''", "has the type '', expected little-endian numbers"},
                 {"<f4", "has a damaged header"}};
   for (const auto& [descr, words] : kTypes)
-    EXPECT_THAT(error_of_type(descr), testing::StartsWith((folder / "a").string() + ": images: " + words)) << descr;
+    EXPECT_THAT(error_of_type(descr), StartsWith((folder / "a").string() + ": images: " + words)) << descr;
   EXPECT_THAT(error_with(npy("|u1", "(7,)", six)), HasSubstr("is cut off"));
   EXPECT_THAT(error_with(npy("|u1", "(5,)", six)), HasSubstr("has 6 bytes of elements, its shape needs 5"));
   EXPECT_THAT(error_with(npy("<u8", "(4294967296, 4294967296, 4294967296)", six)), HasSubstr("is cut off"));

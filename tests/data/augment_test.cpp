@@ -134,7 +134,7 @@ TEST(Augment, RotationTurnsAboutTheCentre) {
 
 TEST(Augment, DatasetsDrawByIndexAndEpochAndNotInEvaluation) {
   TempFolder folder;
-  for (int i = 0; i < 3; ++i) write_file(folder / fmt::format("a/{}.png", i), test::png(picture(40, 30, i)));
+  for (int i = 0; i < 3; ++i) write_file(folder / fmt::format("a/{}.png", i), png(picture(40, 30, i)));
   ImageFolder options{.path = folder.path().string(), .crop = 16, .resize = 20};
   options.holdout = 0.34f;
   options.augment = {

@@ -50,9 +50,8 @@ TEST(Cifar10, TakesTheNamesThatComeWithIt) {
   write_file(folder / "batches.meta.txt", Bytes(names.begin(), names.end()));
   EXPECT_EQ(Cifar10{.path = folder.path().string()}.open().test->class_names()[3], "cat");
   write_file(folder / "batches.meta.txt", {'o', 'n', 'e'});
-  EXPECT_NE(
-      error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); }).find("1 class names, expected 10"),
-      std::string::npos);
+  EXPECT_THAT(error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); }),
+              HasSubstr("1 class names, expected 10"));
 }
 
 TEST(Cifar10, NormalizesEachChannel) {
@@ -124,11 +123,11 @@ TEST(Cifar10, RefusesBadFilesInOneLine) {
     write_cifar10(folder);
     write_file(folder / "data_batch_3.bin", each.content);
     const std::string line = error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); });
-    EXPECT_NE(line.find(each.expected), std::string::npos) << line;
+    EXPECT_THAT(line, HasSubstr(each.expected));
   }
   TempFolder folder;
   const std::string line = error_of(Fault::data, [&] { Cifar10{.path = folder.path().string()}.open(); });
-  EXPECT_NE(line.find("data_batch_1.bin: cannot be read: No such file"), std::string::npos) << line;
+  EXPECT_THAT(line, HasSubstr("data_batch_1.bin: cannot be read: No such file"));
 }
 
 void try_mutants(int count) {

@@ -11,7 +11,7 @@ namespace {
 class ClassFolders : public testing::Test {
  protected:
   Splits open(const std::vector<std::string>& folders) const {
-    std::filesystem::remove_all(folder_ / "x");
+    fs::remove_all(folder_ / "x");
     for (const std::string& each : folders)
       for (const char* name : {"0.png", "1.png"}) write_file(folder_ / "x" / each / name, png(picture(10, 12)));
     return ImageFolder{.path = (folder_ / "x").string(), .crop = 8, .resize = 8, .holdout = 0.25f}.open();
@@ -47,16 +47,16 @@ TEST_F(ClassFolders, OfSystemsAreNoClasses) {
 
 // As torchvision's ImageFolder follows them, but for those that would not end.
 TEST_F(ClassFolders, LinkedOnesAreFollowedAndLinksToNothingAndLoopsAreTold) {
-  using std::filesystem::create_directory_symlink;
+  using fs::create_directory_symlink;
   open({"a", "b"});
-  const std::filesystem::path x = folder_ / "x", other = folder_ / "other";
+  const fs::path x = folder_ / "x", other = folder_ / "other";
   write_file(other / "deep/2.png", png(picture(10, 12)));
   create_directory_symlink(other, x / "a/linked");
   create_directory_symlink("../../other", x / "b/.hidden");
   create_directory_symlink("other/deep", folder_ / "d");
   create_directory_symlink("../d", x / "c");
   struct Loop {
-    std::filesystem::path link, target;
+    fs::path link, target;
   };
   for (const auto& [link, target] :
        {Loop{x / "b/up", ".."}, Loop{x / "b/itself", "."}, Loop{x / "whole", "."}, Loop{x / "above", "../.."},
@@ -66,30 +66,29 @@ TEST_F(ClassFolders, LinkedOnesAreFollowedAndLinksToNothingAndLoopsAreTold) {
   create_directory_symlink("nowhere", x / "b/lost");
   create_directory_symlink("circle", x / "circle");
   const FolderScan scan = scan_folder(x);
-  EXPECT_THAT(scan.classes, testing::ElementsAre("a", "b", "c"));
-  EXPECT_THAT(names_of(scan),
-              testing::ElementsAre(testing::ElementsAre("a/0.png", "a/1.png", "a/linked/deep/2.png"),
-                                   testing::ElementsAre("b/0.png", "b/1.png"), testing::ElementsAre("c/2.png")));
+  EXPECT_THAT(scan.classes, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names_of(scan), ElementsAre(ElementsAre("a/0.png", "a/1.png", "a/linked/deep/2.png"),
+                                          ElementsAre("b/0.png", "b/1.png"), ElementsAre("c/2.png")));
   EXPECT_THAT(class_names_of({x}), testing::ElementsAreArray(scan.classes));
   EXPECT_EQ(scan.left_out.text(),
             "left out 7 links that lead back to a folder they are in (the first: a/linked/back), "
             "3 links to nothing (the first: b/lost)");
   std::vector<std::string> notes;  // of predict
   EXPECT_EQ(find_pictures({x}, notes).size(), 5u) << "c and a/linked/deep are one folder";
-  EXPECT_THAT(notes, testing::ElementsAre(x.string() +
-                                          ": took 5 pictures, left out 6 links that lead back to a folder they are in "
-                                          "(the first: a/linked/back), 1 links to folders that are read already (the "
-                                          "first: c), 3 links to nothing (the first: b/lost)"));
+  EXPECT_THAT(notes,
+              ElementsAre(x.string() + ": took 5 pictures, left out 6 links that lead back to a folder they are in "
+                                       "(the first: a/linked/back), 1 links to folders that are read already (the "
+                                       "first: c), 3 links to nothing (the first: b/lost)"));
 }
 
 // Each of four links in a folder leads to the next one: 4^12 ways to the last.
 TEST_F(ClassFolders, LinkedOnManyWaysAreReadOnce) {
-  using std::filesystem::create_directory_symlink;
+  using fs::create_directory_symlink;
   open({"a", "b"});
-  const std::filesystem::path x = folder_ / "x";
+  const fs::path x = folder_ / "x";
   constexpr int kLevels = 12;
   for (int level = 0; level <= kLevels; ++level) {
-    const std::filesystem::path folder = folder_ / fmt::format("level{}", level);
+    const fs::path folder = folder_ / fmt::format("level{}", level);
     write_file(folder / "2.png", png(picture(10, 12)));
     for (const char* name : {"p", "q", "r", "s"})
       if (level < kLevels) create_directory_symlink(fmt::format("../level{}", level + 1), folder / name);
@@ -100,15 +99,15 @@ TEST_F(ClassFolders, LinkedOnManyWaysAreReadOnce) {
   const FolderScan scan = scan_folder(x);
   EXPECT_EQ(scan.pictures[0].size(), 2u + kLevels + 1);
   EXPECT_EQ(scan.pictures[0][3].name, "a/all/p/2.png");
-  EXPECT_THAT(names_of(scan)[1], testing::ElementsAre("b/0.png", "b/1.png", "b/deep/3.png"));
+  EXPECT_THAT(names_of(scan)[1], ElementsAre("b/0.png", "b/1.png", "b/deep/3.png"));
   EXPECT_EQ(scan.left_out.text(), fmt::format("left out {} links to folders that are read already (the first: {})",
                                               3 * kLevels + 1, "a/all/p/p/p/p/p/p/p/p/p/p/p/q"));
 }
 
 // A picture that the system does not let us read may be whole: it is neither left out nor called damaged.
 TEST_F(ClassFolders, ThatTheSystemRefusesAreNoDamage) {
-  using std::filesystem::permissions;
-  using std::filesystem::perms;
+  using fs::permissions;
+  using fs::perms;
   const perms all = perms::owner_all | perms::group_all | perms::others_all,
               listed = perms::owner_read | perms::group_read | perms::others_read;
   permissions(folder_.path(), all);
@@ -121,8 +120,8 @@ TEST_F(ClassFolders, ThatTheSystemRefusesAreNoDamage) {
     open({"a", "b"});
     ImageFolder options{.path = (folder_ / "x").string(), .crop = 8, .resize = 8, .holdout = 0.25f};
     options.damaged = c.damaged;
-    const std::filesystem::path refused = folder_ / "x" / c.refused;
-    permissions(refused, std::filesystem::is_directory(refused) ? listed : perms::none);
+    const fs::path refused = folder_ / "x" / c.refused;
+    permissions(refused, fs::is_directory(refused) ? listed : perms::none);
     {
       const Unprivileged user;
       EXPECT_EQ(error_of(Fault::storage,
@@ -141,17 +140,17 @@ TEST_F(ClassFolders, ThatTheSystemRefusesAreNoDamage) {
 
 // The iterator's own error names nothing.
 TEST_F(ClassFolders, ANestedOneThatMayNotBeReadIsNamed) {
-  std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
+  fs::permissions(folder_.path(), fs::perms::all);
   open({"a", "b"});
-  const std::filesystem::path deep = folder_ / "x" / "a" / "deep";
-  std::filesystem::create_directory(deep);
-  std::filesystem::permissions(deep, std::filesystem::perms::none);
+  const fs::path deep = folder_ / "x" / "a" / "deep";
+  fs::create_directory(deep);
+  fs::permissions(deep, fs::perms::none);
   {
     const Unprivileged user;
     EXPECT_EQ(error_of(Fault::storage, [&] { ImageFolder{.path = (folder_ / "x").string(), .crop = 8}.open(); }),
               deep.string() + ": cannot be read: Permission denied; check the path and its permissions");
   }
-  std::filesystem::permissions(deep, std::filesystem::perms::all);
+  fs::permissions(deep, fs::perms::all);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ constexpr hsize_t kSamples = 23, kHeight = 5, kWidth = 4, kChannels = 3;
 
 /// Images in chunks that end within a row of chunks, channels last; whole numbers up to 200.
 template <class T>
-void write_arrays(const std::filesystem::path& path, hid_t type, hid_t native) {
+void write_arrays(const fs::path& path, hid_t type, hid_t native) {
   std::vector<T> pixels(kSamples * kHeight * kWidth * kChannels);
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<T>(i * i % 201);
   std::vector<std::int32_t> labels(kSamples);
@@ -170,7 +170,7 @@ TEST(FiledArrays, AFileThatIsCutOffMeanwhileIsTold) {
   const Splits data = Arrays{.path = folder / "x.h5", .normalize = false, .memory = 0}.open();
   std::vector<float> sample(400);
   data.train->load(0, {}, sample);
-  std::filesystem::resize_file(folder / "x.h5", 20000);
+  fs::resize_file(folder / "x.h5", 20000);
   EXPECT_THAT(error_of(Fault::data, [&] { data.train->load(50, {}, sample); }),
               HasSubstr("is cut off: the file has 20000 bytes, and had "));
 }

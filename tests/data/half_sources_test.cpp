@@ -124,7 +124,7 @@ TEST(Halves, AShardIsInOneOfThem) {
   write_shard(folder / "dev-train-0.tar", 6);
   write_shard(folder / "dev-test-0.tar", 2);
   EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder.path().string()}.open(); }),
-              testing::HasSubstr("dev-train-0.tar: its name has words of both halves, train and dev; rename it"));
+              HasSubstr("dev-train-0.tar: its name has words of both halves, train and dev; rename it"));
 }
 
 TEST(Halves, OfNoWordAreLeftOutWithALine) {
@@ -134,9 +134,9 @@ TEST(Halves, OfNoWordAreLeftOutWithALine) {
     each.write(folder.path(), "held", 2);
     const Splits data = each.open(folder.path());
     EXPECT_EQ(data.train->size(), 3) << each.name;
-    EXPECT_THAT(data.notes, testing::Each(testing::HasSubstr("held"))) << each.name;
-    EXPECT_THAT(data.notes, testing::Each(testing::HasSubstr(", evaluation a share held out of it"))) << each.name;
-    EXPECT_THAT(data.notes, testing::Not(IsEmpty())) << each.name;
+    EXPECT_THAT(data.notes, testing::Each(HasSubstr("held"))) << each.name;
+    EXPECT_THAT(data.notes, testing::Each(HasSubstr(", evaluation a share held out of it"))) << each.name;
+    EXPECT_THAT(data.notes, Not(IsEmpty())) << each.name;
   }
 }
 

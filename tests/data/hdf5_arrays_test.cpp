@@ -8,7 +8,7 @@ namespace nixie {
 namespace {
 
 /// The error of opening it.
-std::string error(const std::filesystem::path& file) {
+std::string error(const fs::path& file) {
   return error_of(Fault::data, [&] { Arrays{.path = file, .holdout = 0.5f}.open(); });
 }
 
@@ -68,14 +68,14 @@ TEST(Hdf5Arrays, ThatOtherVersionsWriteAreNotCalledDamaged) {
   bytes[at] = 99;
   write_file(folder / "new.h5", bytes);
   EXPECT_THAT(error(folder / "new.h5"),
-              testing::AllOf(HasSubstr("new.h5: /images is newer than HDF5 " + hdf5::version() + " reads, or damaged"),
-                             HasSubstr("; write it with h5py.File(NAME, \"w\", libver=(\"earliest\", \"v110\"))")));
+              AllOf(HasSubstr("new.h5: /images is newer than HDF5 " + hdf5::version() + " reads, or damaged"),
+                    HasSubstr("; write it with h5py.File(NAME, \"w\", libver=(\"earliest\", \"v110\"))")));
   // As a program leaves it that still writes, or that was ended.
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
   const hid_t open = H5Fcreate((folder / "open.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
   H5Fflush(open, H5F_SCOPE_GLOBAL);
-  std::filesystem::copy(folder / "open.h5", folder / "copy.h5");
+  fs::copy(folder / "open.h5", folder / "copy.h5");
   H5Fclose(open);
   H5Pclose(access);
   EXPECT_THAT(error(folder / "copy.h5"),

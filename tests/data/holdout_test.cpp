@@ -42,7 +42,7 @@ TEST(Holdout, OfNothingTrainsOnEverything) {
     EXPECT_NO_THROW(check_halves(data));
   }
   EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder / "one", .crop = 8, .resize = 8}.open(); }),
-              testing::HasSubstr("holdout: 0"));
+              HasSubstr("holdout: 0"));
 }
 
 }  // namespace

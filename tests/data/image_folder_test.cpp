@@ -16,11 +16,10 @@ Image plain(std::int64_t width, std::int64_t height, std::uint8_t r, std::uint8_
 }
 
 /// Files whose red tells the class and whose green tells the file.
-void write_class(const std::filesystem::path& folder, int label, int count) {
+void write_class(const fs::path& folder, int label, int count) {
   for (int i = 0; i < count; ++i)
-    write_file(
-        folder / ("image" + std::to_string(i) + ".png"),
-        test::png(plain(10 + i % 7, 12, static_cast<std::uint8_t>(50 * label), static_cast<std::uint8_t>(i), 9)));
+    write_file(folder / ("image" + std::to_string(i) + ".png"),
+               png(plain(10 + i % 7, 12, static_cast<std::uint8_t>(50 * label), static_cast<std::uint8_t>(i), 9)));
 }
 
 ImageFolder options(const TempFolder& folder) {
@@ -71,8 +70,7 @@ TEST(ImageFolder, TakesTrainAndValOrTest) {
     EXPECT_EQ(splits.train->size(), 10);
     EXPECT_EQ(splits.test->size(), 6);
     write_class(folder / (std::string(other) + "/c2"), 2, 1);
-    EXPECT_NE(error_of(Fault::data, [&] { options(folder).open(); }).find("classes are not those of"),
-              std::string::npos);
+    EXPECT_THAT(error_of(Fault::data, [&] { options(folder).open(); }), HasSubstr("classes are not those of"));
   }
 }
 
@@ -94,16 +92,15 @@ TEST(ImageFolder, TakesTheHalvesByTheirUsualNamesAndTellsWhatItLeavesOut) {
     const Splits splits = options(folder).open();
     EXPECT_EQ(splits.train->size(), 5);
     EXPECT_EQ(splits.test->size(), 3);
-    EXPECT_NE(
-        notes_of(options(folder)).find("testing is left out: training reads Train, evaluation " + std::string(other)),
-        std::string::npos);
-    EXPECT_NE(notes_of(options(folder)).find("extra is left out"), std::string::npos);
+    EXPECT_THAT(notes_of(options(folder)),
+                HasSubstr("testing is left out: training reads Train, evaluation " + std::string(other)));
+    EXPECT_THAT(notes_of(options(folder)), HasSubstr("extra is left out"));
   }
   TempFolder folder;
   write_class(folder / "train/a", 0, 8);
   write_class(folder / "held/a", 0, 3);
-  EXPECT_NE(notes_of(options(folder)).find("held is left out: training reads train, evaluation a share held out of it"),
-            std::string::npos);
+  EXPECT_THAT(notes_of(options(folder)),
+              HasSubstr("held is left out: training reads train, evaluation a share held out of it"));
 }
 
 TEST(ImageFolder, PipesAndLostLinksAreLeftOutWithACount) {
@@ -111,11 +108,11 @@ TEST(ImageFolder, PipesAndLostLinksAreLeftOutWithACount) {
   write_class(folder / "a", 0, 6);
   write_class(folder / "b", 1, 6);
   ASSERT_EQ(::mkfifo((folder / "a/pipe.png").c_str(), 0600), 0);
-  std::filesystem::create_symlink("/dev/zero", folder / "b/zero.jpg");
-  std::filesystem::create_symlink("nowhere.png", folder / "b/lost.png");
-  std::filesystem::create_directory_symlink("..", folder / "b/above");
-  std::filesystem::create_symlink("circle.png", folder / "b/circle.png");
-  std::filesystem::create_directory_symlink("circle", folder / "circle");
+  fs::create_symlink("/dev/zero", folder / "b/zero.jpg");
+  fs::create_symlink("nowhere.png", folder / "b/lost.png");
+  fs::create_directory_symlink("..", folder / "b/above");
+  fs::create_symlink("circle.png", folder / "b/circle.png");
+  fs::create_directory_symlink("circle", folder / "circle");
   EXPECT_EQ(notes_of(options(folder)),
             folder.path().string() +
                 ": took 12 pictures, left out 2 entries that are no regular files, 1 links that lead back to a folder "
@@ -132,9 +129,8 @@ TEST(ImageFolder, CountsTheFilesItDoesNotTake) {
                                            ": took 12 pictures, left out 2 .gif files, 1 .tiff files, "
                                            "1 files outside the class folders, 1 files without a suffix\n");
   write_file(folder / "c/1.gif", {'x'});
-  EXPECT_NE(error_of(Fault::data, [&] { options(folder).open(); })
-                .find("/c: no .jpg, .png or .webp file (left out 1 .gif files); remove the folder, or convert"),
-            std::string::npos);
+  EXPECT_THAT(error_of(Fault::data, [&] { options(folder).open(); }),
+              HasSubstr("/c: no .jpg, .png or .webp file (left out 1 .gif files); remove the folder, or convert"));
 }
 
 TEST(ImageFolder, LimitsGoRoundTheClasses) {
@@ -150,9 +146,8 @@ TEST(ImageFolder, LimitsGoRoundTheClasses) {
 
 TEST(ImageFolder, TellsJpegFromPngByContentAndMixesSizes) {
   TempFolder folder;
-  const Bytes contents[] = {test::jpeg(plain(90, 40, 200, 100, 50)), test::png(plain(9, 30, 200, 100, 50)),
-                            test::jpeg(plain(8, 8, 200, 100, 50), TJSAMP_420),
-                            test::cmyk_jpeg(plain(20, 20, 200, 100, 50))};
+  const Bytes contents[] = {jpeg(plain(90, 40, 200, 100, 50)), png(plain(9, 30, 200, 100, 50)),
+                            jpeg(plain(8, 8, 200, 100, 50), TJSAMP_420), cmyk_jpeg(plain(20, 20, 200, 100, 50))};
   int number = 0;
   for (const char* suffix : {".jpg", ".PNG", ".JPEG", ".jpe"})
     for (const Bytes& content : contents) write_file(folder / ("a/" + std::to_string(number++) + suffix), content);
@@ -170,8 +165,8 @@ TEST(ImageFolder, TellsJpegFromPngByContentAndMixesSizes) {
 TEST(ImageFolder, CutsTheCentreToEvaluateAndAnywhereToTrain) {
   TempFolder folder;
   const Image source = picture(60, 24);
-  write_file(folder / "a/0.png", test::png(source));
-  write_file(folder / "a/1.png", test::png(source));
+  write_file(folder / "a/0.png", png(source));
+  write_file(folder / "a/1.png", png(source));
   ImageFolder folder_options = options(folder);
   folder_options.crop = 16;
   folder_options.resize = 20;  // scaled to 50 x 20
@@ -204,8 +199,8 @@ TEST(ImageFolder, CutsTheCentreToEvaluateAndAnywhereToTrain) {
 TEST(ImageFolder, CutsAtRandomOutOfThePaddedPicture) {
   TempFolder folder;
   const Image source = picture(12, 12);
-  write_file(folder / "a/0.png", test::png(source));
-  write_file(folder / "a/1.png", test::png(source));
+  write_file(folder / "a/0.png", png(source));
+  write_file(folder / "a/1.png", png(source));
   const ImageFolder padded{.path = folder.path().string(), .crop = 12, .pad = 2, .normalize = false, .holdout = 0.5f};
   const auto dataset = padded.open().train;
   Bytes image(3 * 12 * 12);
@@ -233,14 +228,14 @@ TEST(ImageFolder, CutsAtRandomOutOfThePaddedPicture) {
   ImageFolder two_crops = padded, too_wide = padded;
   two_crops.augment.scale = {0.5f, 1};
   too_wide.pad = 12;
-  EXPECT_NE(error_of(Fault::usage, [&] { two_crops.open(); }).find("two crops"), std::string::npos);
-  EXPECT_NE(error_of(Fault::usage, [&] { too_wide.open(); }).find("pad is 12"), std::string::npos);
+  EXPECT_THAT(error_of(Fault::usage, [&] { two_crops.open(); }), HasSubstr("two crops"));
+  EXPECT_THAT(error_of(Fault::usage, [&] { too_wide.open(); }), HasSubstr("pad is 12"));
 }
 
 TEST(ImageFolder, NormalizesAndTurnsGrey) {
   TempFolder folder;
-  write_file(folder / "a/0.png", test::png(plain(8, 8, 200, 100, 50)));
-  write_file(folder / "a/1.png", test::png(plain(8, 8, 200, 100, 50)));
+  write_file(folder / "a/0.png", png(plain(8, 8, 200, 100, 50)));
+  write_file(folder / "a/1.png", png(plain(8, 8, 200, 100, 50)));
   ImageFolder rgb = options(folder);
   rgb.normalize = true;
   std::vector<float> image(192);
@@ -266,7 +261,7 @@ TEST(ImageFolder, NormalizesAndTurnsGrey) {
     if (change == "channels") bad.channels = 2;
     if (change == "resize") bad.resize = 7;
     if (change == "mean") bad.mean = {0.5f};
-    EXPECT_NE(error_of(Fault::usage, [&] { bad.open(); }).find(expected), std::string::npos) << change;
+    EXPECT_THAT(error_of(Fault::usage, [&] { bad.open(); }), HasSubstr(expected)) << change;
   }
   ImageFolder by_default{.path = folder.path().string()};
   EXPECT_EQ(by_default.open().train->sample_shape(), (Shape{3, 224, 224}));
@@ -275,45 +270,45 @@ TEST(ImageFolder, NormalizesAndTurnsGrey) {
 TEST(ImageFolder, NamesTheDamagedFile) {
   TempFolder folder;
   write_class(folder / "a", 0, 6);
-  Bytes bytes = test::jpeg(picture(40, 40));
+  Bytes bytes = jpeg(picture(40, 40));
   bytes.resize(bytes.size() / 2);
   for (int i = 0; i < 6; ++i) write_file(folder / ("b/bad" + std::to_string(i) + ".jpg"), bytes);
   Loader loader(options(folder).open().train, {.batch = 4, .threads = 2}, 0, true);
   const std::string line = error_of(Fault::data, [&] {
     while (loader.next()) continue;
   });
-  EXPECT_EQ(line.find((folder / "b/bad").string()), 0u) << line;
-  EXPECT_NE(line.find("Premature end"), std::string::npos) << line;
-  EXPECT_NE(line.find("; `damaged: skip` leaves out all such files"), std::string::npos) << line;
+  EXPECT_THAT(line, StartsWith((folder / "b/bad").string()));
+  EXPECT_THAT(line, HasSubstr("Premature end"));
+  EXPECT_THAT(line, HasSubstr("; `damaged: skip` leaves out all such files"));
 
   ImageFolder policy = options(folder);
   policy.damaged = "check";
   const std::string all = error_of(Fault::data, [&] { policy.open(); });
-  EXPECT_EQ(all.find("6 of 12 pictures are damaged, the first: " + (folder / "b/bad0.jpg").string()), 0u) << all;
+  EXPECT_THAT(all, StartsWith("6 of 12 pictures are damaged, the first: " + (folder / "b/bad0.jpg").string()));
   policy.damaged = "skip";
-  EXPECT_NE(error_of(Fault::data, [&] { policy.open(); }).find("/b: all its pictures are damaged (the first of 6: "),
-            std::string::npos);
+  EXPECT_THAT(error_of(Fault::data, [&] { policy.open(); }),
+              HasSubstr("/b: all its pictures are damaged (the first of 6: "));
   write_class(folder / "b", 1, 4);
   const Splits kept = policy.open();
   EXPECT_EQ(kept.train->size() + kept.test->size(), 10);
   EXPECT_EQ(files_of(*kept.train)[1].size() + files_of(*kept.test)[1].size(), 4u);
-  EXPECT_NE(notes_of(policy).find("took 10 pictures, left out 6 damaged pictures (the first: "), std::string::npos);
+  EXPECT_THAT(notes_of(policy), HasSubstr("took 10 pictures, left out 6 damaged pictures (the first: "));
   // One that is damaged since says so: `skip` is set already.
-  for (int i = 0; i < 6; ++i) std::filesystem::remove(folder / ("b/bad" + std::to_string(i) + ".jpg"));
+  for (int i = 0; i < 6; ++i) fs::remove(folder / ("b/bad" + std::to_string(i) + ".jpg"));
   for (const char* checked : {"check", "skip"}) {
     write_class(folder / "b", 1, 4);
     policy.damaged = checked;
     const Splits opened = policy.open();
     for (const char* name : {"a", "b"})
-      for (const auto& file : std::filesystem::directory_iterator(folder / name))
+      for (const auto& file : fs::directory_iterator(folder / name))
         if (file.path().extension() == ".jpg" || file.path().extension() == ".png")
           write_file(file.path(), Bytes(20, 1));
     Loader changed(opened.train, {.batch = 2, .threads = 1}, 0, true);
     const std::string since = error_of(Fault::data, [&] {
       while (changed.next()) continue;
     });
-    EXPECT_NE(since.find("; it was whole when the data were opened"), std::string::npos) << since;
-    EXPECT_EQ(since.find("leaves out"), std::string::npos) << since;
+    EXPECT_THAT(since, HasSubstr("; it was whole when the data were opened"));
+    EXPECT_THAT(since, Not(HasSubstr("leaves out")));
     write_class(folder / "a", 0, 6);
   }
   policy.damaged = "ignore";
@@ -323,11 +318,11 @@ TEST(ImageFolder, NamesTheDamagedFile) {
 TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   TempFolder folder;
   const auto line = [&] { return error_of(Fault::data, [&] { options(folder).open(); }); };
-  EXPECT_NE(line().find("no class folders"), std::string::npos);
-  std::filesystem::create_directory(folder / "a");
-  EXPECT_NE(line().find("/a: no .jpg, .png or .webp file; remove the folder"), std::string::npos);
+  EXPECT_THAT(line(), HasSubstr("no class folders"));
+  fs::create_directory(folder / "a");
+  EXPECT_THAT(line(), HasSubstr("/a: no .jpg, .png or .webp file; remove the folder"));
   write_class(folder / "a", 0, 1);
-  EXPECT_NE(line().find("nothing left to test on"), std::string::npos);
+  EXPECT_THAT(line(), HasSubstr("nothing left to test on"));
   const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
   EXPECT_EQ(missing,
             "/nowhere/at all: no such folder; set path to a folder of class folders, a .csv file or a .tar file");
@@ -335,8 +330,8 @@ TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
 
 /// Unpacks an archive of the real data and reads its test half, about `share` of all; skips where it is absent.
 void check_real(const std::string& archive, const std::string& inside, std::int64_t samples, double share) {
-  const auto file = std::filesystem::path(test::real_data()) / archive;
-  if (test::real_data().empty() || !std::filesystem::exists(file)) GTEST_SKIP() << "set NIXIE_TEST_DATA";
+  const auto file = fs::path(real_data()) / archive;
+  if (real_data().empty() || !fs::exists(file)) GTEST_SKIP() << "set NIXIE_TEST_DATA";
   TempFolder folder;
   ASSERT_EQ(std::system(("tar -xf '" + file.string() + "' -C '" + folder.path().string() + "'").c_str()), 0);
   const Splits splits = ImageFolder{.path = (folder / inside).string(), .crop = 32}.open();

@@ -302,10 +302,10 @@ class Targets final : public Dataset {
 // A loader that dropped an axis would hand out less memory than such a class fills.
 TEST(Loader, SamplesAreImages) {
   for (const Shape& sample : {Shape{}, Shape{4}, Shape{2, 2}, Shape{1, 2, 2, 8}})
-    EXPECT_NE(error_of([&] {
-                Loader(std::make_shared<Targets>(0, SampleTarget{}, sample), LoaderOptions{.batch = 4}, 0, true);
-              }).find("expected [channels, height, width]"),
-              std::string::npos);
+    EXPECT_THAT(error_of([&] {
+                  Loader(std::make_shared<Targets>(0, SampleTarget{}, sample), LoaderOptions{.batch = 4}, 0, true);
+                }),
+                HasSubstr("expected [channels, height, width]"));
 }
 
 TEST(Loader, RefusesTargetsThatAreNoClassOrNoNumber) {

@@ -107,7 +107,7 @@ TEST_F(ManifestTest, RowsMayHoldNumbers) {
     }
   EXPECT_EQ(firsts.size(), 4u);
   const auto refused = [&](const ImageFolder& options) { return error_of(Fault::usage, [&] { options.open(); }); };
-  std::filesystem::create_directories(folder_ / "a");
+  fs::create_directories(folder_ / "a");
   EXPECT_THAT(refused({.path = folder_.path(), .target = "numbers"}),
               HasSubstr("target is numbers, which a .csv file has"));
   EXPECT_THAT(refused({.path = folder_.path(), .target = "masks"}), HasSubstr("target is masks, expected class"));
@@ -129,9 +129,8 @@ TEST_F(ManifestTest, StandsForAFolder) {
   EXPECT_EQ(one.train->size(), 2);
   EXPECT_EQ(one.test->size(), 2);
   std::ofstream(folder_ / "Test.CSV") << "images/4.png,c\n";
-  EXPECT_THAT(
-      error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
-      testing::ContainsRegex("Test.CSV: its classes are not those of .*train.csv, which has none called \"c\""));
+  EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
+              ContainsRegex("Test.CSV: its classes are not those of .*train.csv, which has none called \"c\""));
 }
 
 TEST_F(ManifestTest, BothHalvesNameTheColumnsAlike) {
@@ -168,7 +167,7 @@ TEST_F(ManifestTest, TheTestHalfMayLackClasses) {
     const Splits data = ImageFolder{.path = folder_.path(), .crop = 8, .resize = 8}.open();
     EXPECT_EQ(data.test->class_names(), data.train->class_names());
     EXPECT_EQ(data.test->labels(), c.labels) << c.rows;
-    EXPECT_THAT(data.notes, ElementsAre(testing::EndsWith(c.note)));
+    EXPECT_THAT(data.notes, ElementsAre(EndsWith(c.note)));
   }
 }
 

@@ -172,7 +172,7 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   table();
   EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
   EXPECT_THAT(error(), HasSubstr("masks/none.png does not exist; expected a row"));
-  std::filesystem::create_symlink("none.png", folder_ / "masks/none.png");
+  fs::create_symlink("none.png", folder_ / "masks/none.png");
   EXPECT_THAT(error(), HasSubstr("list.csv:4: "));
   EXPECT_THAT(error(), HasSubstr("masks/none.png cannot be read: Too many levels of symbolic links; check the path"));
 }
@@ -182,7 +182,7 @@ TEST_F(MasksTest, ThatChangeWhileTheyAreReadAreRefused) {
   for (const char* name : {"a", "b"}) write_pair(name, 8, 6, Bytes(48, 2));
   const auto data = ImageFolder{.path = table(), .crop = 6, .resize = 6, .holdout = 0.5f}.open().test;
   const std::string mask = data->target_place(0),
-                    picture = (folder_ / ("x/" + std::filesystem::path(mask).filename().string())).string();
+                    picture = (folder_ / ("x/" + fs::path(mask).filename().string())).string();
   const auto error = [&] {
     Loader loader(data, {.batch = 1, .threads = 1}, 0, false);
     return error_of(Fault::data, [&] { loader.next(); });

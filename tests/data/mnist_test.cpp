@@ -68,7 +68,7 @@ TEST(Mnist, NormalizesAndLimits) {
 TEST(Mnist, ReadsGzipOfSeveralMembers) {
   TempFolder folder;
   write_set(folder, false);
-  std::filesystem::remove(folder / "train-images-idx3-ubyte");
+  fs::remove(folder / "train-images-idx3-ubyte");
   const Bytes all = pixels(144);
   write_file(folder / "train-images-idx3-ubyte.gz", gzip(big_endian({kImages, 12, 4, 3})) +
                                                         gzip(Bytes(all.begin(), all.begin() + 50)) +
@@ -172,28 +172,26 @@ TEST(Mnist, RefusesBadFilesInOneLine) {
     const std::clock_t begin = std::clock();  // processor time: machines are shared
     const std::string line = error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); });
     EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
-    EXPECT_NE(line.find(bad.expected), std::string::npos) << line;
-    EXPECT_NE(line.find(folder.path().string()), std::string::npos) << line;
+    EXPECT_THAT(line, HasSubstr(bad.expected));
+    EXPECT_THAT(line, HasSubstr(folder.path().string()));
   }
 }
 
 TEST(Mnist, SaysWhichFileIsMissing) {
   TempFolder folder;
-  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
-                .find("train-images-idx3-ubyte[.gz]: no such file"),
-            std::string::npos);
+  EXPECT_THAT(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }),
+              HasSubstr("train-images-idx3-ubyte[.gz]: no such file"));
   write_set(folder, true);
-  std::filesystem::remove(folder / "t10k-labels-idx1-ubyte.gz");
-  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); })
-                .find("t10k-labels-idx1-ubyte[.gz]: no such file"),
-            std::string::npos);
-  std::filesystem::create_symlink("t10k-labels-idx1-ubyte", folder / "t10k-labels-idx1-ubyte");
-  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("Too many levels of"),
-            std::string::npos);
-  std::filesystem::remove(folder / "t10k-labels-idx1-ubyte");
-  std::filesystem::create_directory(folder / "t10k-labels-idx1-ubyte");
-  EXPECT_NE(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }).find("not a regular file"),
-            std::string::npos);
+  fs::remove(folder / "t10k-labels-idx1-ubyte.gz");
+  EXPECT_THAT(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }),
+              HasSubstr("t10k-labels-idx1-ubyte[.gz]: no such file"));
+  fs::create_symlink("t10k-labels-idx1-ubyte", folder / "t10k-labels-idx1-ubyte");
+  EXPECT_THAT(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }),
+              HasSubstr("Too many levels of"));
+  fs::remove(folder / "t10k-labels-idx1-ubyte");
+  fs::create_directory(folder / "t10k-labels-idx1-ubyte");
+  EXPECT_THAT(error_of(Fault::data, [&] { Mnist{.path = folder.path().string()}.open(); }),
+              HasSubstr("not a regular file"));
 }
 
 void try_mutants(int count) {
@@ -237,8 +235,8 @@ TEST(Mnist, SurvivesMutants) { try_mutants(1000); }
 TEST(Mnist, SurvivesMoreMutantsLong) { try_mutants(10000); }
 
 TEST(Mnist, ReadsTheRealFiles) {
-  const auto folder = std::filesystem::path(test::real_data()) / "mnist";
-  if (test::real_data().empty() || !std::filesystem::exists(folder)) GTEST_SKIP() << "set NIXIE_TEST_DATA";
+  const auto folder = fs::path(real_data()) / "mnist";
+  if (real_data().empty() || !fs::exists(folder)) GTEST_SKIP() << "set NIXIE_TEST_DATA";
   const Splits splits = Mnist{.path = folder.string()}.open();
   EXPECT_EQ(splits.train->size(), 60000);
   EXPECT_EQ(splits.test->size(), 10000);

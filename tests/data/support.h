@@ -15,18 +15,18 @@ using Bytes = std::vector<std::uint8_t>;
 class TempFolder {
  public:
   TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "nixie_XXXXXX").string();
+    std::string name = (fs::temp_directory_path() / "nixie_XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
     path_ = name;
   }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
+  ~TempFolder() { fs::remove_all(path_); }
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const fs::path& path() const { return path_; }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
-  std::filesystem::path path_;
+  fs::path path_;
 };
 
 /// While it lives, the process has no more rights than any user, whom modes bind: root ignores them.
@@ -46,14 +46,14 @@ class Unprivileged {
   bool is_root_;
 };
 
-inline void write_file(const std::filesystem::path& path, const Bytes& bytes) {
-  std::filesystem::create_directories(path.parent_path());
+inline void write_file(const fs::path& path, const Bytes& bytes) {
+  fs::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
 /// All of a file.
-inline std::string text_of(const std::filesystem::path& path) {
+inline std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.good()) << path;
   return {std::istreambuf_iterator<char>(file), {}};

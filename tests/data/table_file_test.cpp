@@ -10,7 +10,7 @@ namespace {
 
 class TableFileTest : public testing::Test {
  protected:
-  std::filesystem::path table(const std::string& text, const std::string& name = "t.csv") {
+  fs::path table(const std::string& text, const std::string& name = "t.csv") {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
   }
@@ -100,7 +100,7 @@ TEST_F(TableFileTest, SaysWhichCellIsWrong) {
 
 // Reading the memory of a process at address 0 is an I/O error.
 TEST_F(TableFileTest, AFaultOfTheDiskIsNotTheEndOfTheTable) {
-  std::filesystem::create_symlink("/proc/self/mem", folder_ / "t.csv");
+  fs::create_symlink("/proc/self/mem", folder_ / "t.csv");
   EXPECT_THAT(error_of(Fault::storage, [&] { read_table(folder_ / "t.csv"); }),
               HasSubstr("t.csv: cannot be read: Input/output error; check the disk"));
 }

@@ -41,7 +41,7 @@ TEST_F(Unpacking, HasOneRuleForNumpyAndHdf5) {
       .dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {kSprites, kSide, kSide}, sprites, {1, kSide, kSide});
   write_file(folder_ / "x.npz", npz({{"images", npy("|u1", "(72, 1000, 1000)", sprites)}}));
   for (const char* name : {"x.h5", "x.npz"}) {
-    ASSERT_LT(std::filesystem::file_size(folder_ / name), 1'000'000u) << name;
+    ASSERT_LT(fs::file_size(folder_ / name), 1'000'000u) << name;
     EXPECT_EQ(error(name, 0), "no error") << name;
     EXPECT_EQ(error(name, 0.1), "no error") << name;
     EXPECT_THAT(error(name, 0.01), AllOf(HasSubstr(name), HasSubstr("images"), HasSubstr("unpacks to 71"),

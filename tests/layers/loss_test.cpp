@@ -293,8 +293,8 @@ TEST(Loss, ClassWeightsOfNothingAndOfTheWrongSize) {
   EXPECT_THAT(error_of([&] {
                 value({.class_weights = {1, 2}});
               }),
-              testing::HasSubstr("2 class weights, the output has 3 classes"));
-  EXPECT_THAT(error_of([&] { value({.class_weights = {0, 0, 0}}); }), testing::HasSubstr("all class weights are 0"));
+              HasSubstr("2 class weights, the output has 3 classes"));
+  EXPECT_THAT(error_of([&] { value({.class_weights = {0, 0, 0}}); }), HasSubstr("all class weights are 0"));
   EXPECT_EQ(error_of([&] { CrossEntropy{.ignore_index = 1}(x, x); }),
             "ignore_index is a label, the targets are probabilities [2, 3]; set it to null");
 }

@@ -6,48 +6,46 @@ namespace nixie {
 namespace {
 
 TEST_F(CheckpointRefuses, WhatIsNoCheckpoint) {
-  EXPECT_NE(load_error(file("none.h5")).find("none.h5 cannot be opened: No such file"), std::string::npos);
-  EXPECT_NE(load_error(folder_).find("is no file"), std::string::npos);
+  EXPECT_THAT(load_error(file("none.h5")), HasSubstr("none.h5 cannot be opened: No such file"));
+  EXPECT_THAT(load_error(folder_), HasSubstr("is no file"));
   write_bytes(file(), "");
-  EXPECT_NE(load_error(file()).find("is no nixie checkpoint"), std::string::npos);
+  EXPECT_THAT(load_error(file()), HasSubstr("is no nixie checkpoint"));
   write_bytes(file(), "NIXIECK1");
-  EXPECT_NE(load_error(file()).find("is no nixie checkpoint"), std::string::npos);
+  EXPECT_THAT(load_error(file()), HasSubstr("is no nixie checkpoint"));
   write_bytes(file(), std::string(5000, 'x'));
-  EXPECT_NE(load_error(file(), {.model = std::nullopt, .unchecked = true}).find("is damaged (HDF5: "),
-            std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = std::nullopt, .unchecked = true}), HasSubstr("is damaged (HDF5: "));
 }
 
 TEST_F(CheckpointRefuses, NewerFormats) {
   save_checkpoint(small_sample(), file());
-  std::string bytes = test::text_of(file());
+  std::string bytes = text_of(file());
   bytes[8] = 9;  // a later format that this reader still understands
   write_bytes(file(), bytes);
   EXPECT_TRUE(equal(load_checkpoint(file()), small_sample()));
   bytes[12] = 9;  // and one that it does not
   write_bytes(file(), bytes);
-  EXPECT_NE(load_error(file()).find("has format 9, this program reads up to 2; use a newer nixie"), std::string::npos);
-  EXPECT_NE(load_error(file(), {.model = std::nullopt, .unchecked = true}).find("use a newer nixie"),
-            std::string::npos);
+  EXPECT_THAT(load_error(file()), HasSubstr("has format 9, this program reads up to 2; use a newer nixie"));
+  EXPECT_THAT(load_error(file(), {.model = std::nullopt, .unchecked = true}), HasSubstr("use a newer nixie"));
 }
 
 TEST_F(CheckpointRefuses, TruncationAndAppendedBytes) {
   save_checkpoint(small_sample(), file());
-  const std::string whole = test::text_of(file());
+  const std::string whole = text_of(file());
   for (std::size_t part = 0; part < 64; ++part) {
     write_bytes(file(), whole.substr(0, whole.size() * part / 64));
     EXPECT_NE(load_error(file()), "no error") << part << "/64";
     EXPECT_NE(load_error(file(), {.model = std::nullopt, .unchecked = true}), "no error") << part << "/64, unchecked";
   }
   write_bytes(file(), whole.substr(0, whole.size() - 1));
-  EXPECT_NE(load_error(file()).find("bytes long, expected"), std::string::npos);
+  EXPECT_THAT(load_error(file()), HasSubstr("bytes long, expected"));
   write_bytes(file(), whole + "x");
-  EXPECT_NE(load_error(file()).find("bytes long, expected"), std::string::npos);
+  EXPECT_THAT(load_error(file()), HasSubstr("bytes long, expected"));
 }
 
 /// Loads `count` copies with bits, bytes or words changed. Each is refused or gives the very same values.
 void load_damaged(const fs::path& file, int count, bool unchecked, int* refused) {
   save_checkpoint(small_sample(), file);
-  const std::string whole = test::text_of(file);
+  const std::string whole = text_of(file);
   std::mt19937 random(unchecked ? 11 : 12);
   for (int round = 0; round < count; ++round) {
     std::string bytes = whole;

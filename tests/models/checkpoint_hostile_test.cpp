@@ -32,152 +32,138 @@ TEST_F(CheckpointRefuses, LinksOutOfTheFile) {
   other.model["evil"] = Array(Dtype::f32, {3});
   save_checkpoint(other, file("other.h5"));
   const std::string target = file("other.h5").string();
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            H5Lcreate_external(target.c_str(), "/model/evil", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/model/evil is a soft, external or user link"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            H5Lcreate_soft("/model/layer0.weight", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/model/evil is a soft, external or user link"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            H5Ldelete(id, "/rng", H5P_DEFAULT);
-                            H5Lcreate_external(target.c_str(), "/", id, "rng", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/rng is a soft, external or user link"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            H5Ldelete(id, "/config", H5P_DEFAULT);
-                            H5Lcreate_soft("/class_names", id, "config", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/config is a soft, external or user link"),
-            std::string::npos);
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t, hid_t model) {
+                              H5Lcreate_external(target.c_str(), "/model/evil", model, "evil", H5P_DEFAULT,
+                                                 H5P_DEFAULT);
+                            }),
+              HasSubstr("/model/evil is a soft, external or user link"));
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t, hid_t model) {
+                              H5Lcreate_soft("/model/layer0.weight", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
+                            }),
+              HasSubstr("/model/evil is a soft, external or user link"));
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t id, hid_t) {
+                              H5Ldelete(id, "/rng", H5P_DEFAULT);
+                              H5Lcreate_external(target.c_str(), "/", id, "rng", H5P_DEFAULT, H5P_DEFAULT);
+                            }),
+              HasSubstr("/rng is a soft, external or user link"));
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t id, hid_t) {
+                              H5Ldelete(id, "/config", H5P_DEFAULT);
+                              H5Lcreate_soft("/class_names", id, "config", H5P_DEFAULT, H5P_DEFAULT);
+                            }),
+              HasSubstr("/config is a soft, external or user link"));
 }
 
 TEST_F(CheckpointRefuses, ElementsInOtherFiles) {
   write_bytes(file("secret"), std::string(64, 's'));
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            H5Pset_external(creation, file("secret").c_str(), 0, 64);
-                            ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_UINT8, {64}, creation), 0);
-                          })
-                .find("/model/evil keeps its elements in other files"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t size = 4;
-                            const hid_t space = H5Screate_simple(1, &size, nullptr);
-                            H5Pset_virtual(creation, space, file("other.h5").c_str(), "/model/evil", space);
-                            ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_UINT8, {4}, creation), 0);
-                          })
-                .find("/model/evil is a virtual dataset"),
-            std::string::npos);
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t, hid_t model) {
+                              const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+                              H5Pset_external(creation, file("secret").c_str(), 0, 64);
+                              ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_UINT8, {64}, creation), 0);
+                            }),
+              HasSubstr("/model/evil keeps its elements in other files"));
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t, hid_t model) {
+                              const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+                              const hsize_t size = 4;
+                              const hid_t space = H5Screate_simple(1, &size, nullptr);
+                              H5Pset_virtual(creation, space, file("other.h5").c_str(), "/model/evil", space);
+                              ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_UINT8, {4}, creation), 0);
+                            }),
+              HasSubstr("/model/evil is a virtual dataset"));
 }
 
 TEST_F(CheckpointRefuses, SizesThatAreNotStored) {
-  EXPECT_NE(
+  EXPECT_THAT(
       hostile_error(file(),
                     [](hid_t, hid_t model) {
                       const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
                       const hsize_t chunk[] = {1024, 1024};
                       H5Pset_chunk(creation, 2, chunk);
                       ASSERT_GE(add_dataset(model, "evil", H5T_NATIVE_FLOAT, {1'000'000, 1'100'000}, creation), 0);
-                    })
-          .find("/model/evil declares 4400000000000 bytes of elements, but the file stores 0"),
-      std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {  // 80 MB of zeros in some kilobytes
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t chunk = 1 << 20;
-                            H5Pset_chunk(creation, 1, &chunk);
-                            H5Pset_shuffle(creation);
-                            H5Pset_deflate(creation, 9);
-                            const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {80 << 20}, creation);
-                            const std::vector<char> zeros(80 << 20);
-                            ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
-                          })
-                .find("/model/evil unpacks to 83"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {  // one array under many names
-                            const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {100'000});
-                            const std::vector<char> ones(100'000, 1);
-                            ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, ones.data()), 0);
-                            for (int i = 0; i < 50; ++i)
-                              H5Lcreate_hard(model, "evil", model, fmt::format("evil{}", i).c_str(), H5P_DEFAULT,
-                                             H5P_DEFAULT);
-                          })
-                .find("more than are left of the file's"),
-            std::string::npos);
+                    }),
+      HasSubstr("/model/evil declares 4400000000000 bytes of elements, but the file stores 0"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {  // 80 MB of zeros in some kilobytes
+                              const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+                              const hsize_t chunk = 1 << 20;
+                              H5Pset_chunk(creation, 1, &chunk);
+                              H5Pset_shuffle(creation);
+                              H5Pset_deflate(creation, 9);
+                              const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {80 << 20}, creation);
+                              const std::vector<char> zeros(80 << 20);
+                              ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()),
+                                        0);
+                            }),
+              HasSubstr("/model/evil unpacks to 83"));
+  EXPECT_THAT(hostile_error(
+                  file(),
+                  [](hid_t, hid_t model) {  // one array under many names
+                    const hid_t evil = add_dataset(model, "evil", H5T_NATIVE_UINT8, {100'000});
+                    const std::vector<char> ones(100'000, 1);
+                    ASSERT_GE(H5Dwrite(evil, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, ones.data()), 0);
+                    for (int i = 0; i < 50; ++i)
+                      H5Lcreate_hard(model, "evil", model, fmt::format("evil{}", i).c_str(), H5P_DEFAULT, H5P_DEFAULT);
+                  }),
+              HasSubstr("more than are left of the file's"));
 }
 
 TEST_F(CheckpointRefuses, StrangeObjects) {
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) { H5Gcreate2(model, "evil", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT); })
-                .find("/model/evil is damaged"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t id, hid_t model) {  // a cycle
-                            H5Lcreate_hard(id, "/", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
-                          })
-                .find("/model/evil is damaged"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(), [](hid_t, hid_t model) { add_dataset(model, "evil", H5T_NATIVE_FLOAT, {}); })
-                .find("/model/evil has no elements"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const float one = 1;
-                            H5Dwrite(add_dataset(model, "evil", H5T_IEEE_F32BE, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
-                                     H5S_ALL, H5P_DEFAULT, &one);
-                          })
-                .find("/model/evil has another element type"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const hid_t text = H5Tcopy(H5T_C_S1);
-                            H5Tset_size(text, H5T_VARIABLE);
-                            const char* one = "x";
-                            H5Dwrite(add_dataset(model, "evil", text, {1}), text, H5S_ALL, H5S_ALL, H5P_DEFAULT, &one);
-                          })
-                .find("/model/evil has another element type"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t size = 4, limit = H5S_UNLIMITED;
-                            H5Pset_chunk(creation, 1, &size);
-                            H5Dcreate2(model, "evil", H5T_NATIVE_FLOAT, H5Screate_simple(1, &size, &limit), H5P_DEFAULT,
-                                       creation, H5P_DEFAULT);
-                          })
-                .find("/model/evil can grow"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-                            const hsize_t size = 4;
-                            H5Pset_chunk(creation, 1, &size);
-                            H5Pset_nbit(creation);
-                            add_dataset(model, "evil", H5T_NATIVE_INT, {4}, creation);
-                          })
-                .find("/model/evil uses filter 5"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            const float one = 1;
-                            H5Dwrite(add_dataset(model, "e v", H5T_NATIVE_FLOAT, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
-                                     H5S_ALL, H5P_DEFAULT, &one);
-                          })
-                .find("/model holds an invalid name"),
-            std::string::npos);
+  EXPECT_THAT(hostile_error(
+                  file(), [](hid_t, hid_t model) { H5Gcreate2(model, "evil", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT); }),
+              HasSubstr("/model/evil is damaged"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t id, hid_t model) {  // a cycle
+                              H5Lcreate_hard(id, "/", model, "evil", H5P_DEFAULT, H5P_DEFAULT);
+                            }),
+              HasSubstr("/model/evil is damaged"));
+  EXPECT_THAT(hostile_error(file(), [](hid_t, hid_t model) { add_dataset(model, "evil", H5T_NATIVE_FLOAT, {}); }),
+              HasSubstr("/model/evil has no elements"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {
+                              const float one = 1;
+                              H5Dwrite(add_dataset(model, "evil", H5T_IEEE_F32BE, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
+                                       H5S_ALL, H5P_DEFAULT, &one);
+                            }),
+              HasSubstr("/model/evil has another element type"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {
+                              const hid_t text = H5Tcopy(H5T_C_S1);
+                              H5Tset_size(text, H5T_VARIABLE);
+                              const char* one = "x";
+                              H5Dwrite(add_dataset(model, "evil", text, {1}), text, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                                       &one);
+                            }),
+              HasSubstr("/model/evil has another element type"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {
+                              const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+                              const hsize_t size = 4, limit = H5S_UNLIMITED;
+                              H5Pset_chunk(creation, 1, &size);
+                              H5Dcreate2(model, "evil", H5T_NATIVE_FLOAT, H5Screate_simple(1, &size, &limit),
+                                         H5P_DEFAULT, creation, H5P_DEFAULT);
+                            }),
+              HasSubstr("/model/evil can grow"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {
+                              const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+                              const hsize_t size = 4;
+                              H5Pset_chunk(creation, 1, &size);
+                              H5Pset_nbit(creation);
+                              add_dataset(model, "evil", H5T_NATIVE_INT, {4}, creation);
+                            }),
+              HasSubstr("/model/evil uses filter 5"));
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {
+                              const float one = 1;
+                              H5Dwrite(add_dataset(model, "e v", H5T_NATIVE_FLOAT, {1}), H5T_NATIVE_FLOAT, H5S_ALL,
+                                       H5S_ALL, H5P_DEFAULT, &one);
+                            }),
+              HasSubstr("/model holds an invalid name"));
 }
 
 TEST_F(CheckpointRefuses, StrangeAttributes) {
@@ -187,22 +173,20 @@ TEST_F(CheckpointRefuses, StrangeAttributes) {
     ASSERT_GE(attribute, 0);
     H5Aclose(attribute);
   };
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            const hid_t text = H5Tcopy(H5T_C_S1);
-                            H5Tset_size(text, 2 << 20);
-                            add(id, text);
-                          })
-                .find("/state @evil is a text of 2097152 bytes"),
-            std::string::npos);
-  EXPECT_NE(hostile_error(file(),
-                          [&](hid_t id, hid_t) {
-                            const hid_t text = H5Tcopy(H5T_C_S1);
-                            H5Tset_size(text, H5T_VARIABLE);
-                            add(id, text);
-                          })
-                .find("/state @evil is no 64-bit integer"),
-            std::string::npos);
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t id, hid_t) {
+                              const hid_t text = H5Tcopy(H5T_C_S1);
+                              H5Tset_size(text, 2 << 20);
+                              add(id, text);
+                            }),
+              HasSubstr("/state @evil is a text of 2097152 bytes"));
+  EXPECT_THAT(hostile_error(file(),
+                            [&](hid_t id, hid_t) {
+                              const hid_t text = H5Tcopy(H5T_C_S1);
+                              H5Tset_size(text, H5T_VARIABLE);
+                              add(id, text);
+                            }),
+              HasSubstr("/state @evil is no 64-bit integer"));
 }
 
 /// Puts an attribute in the place of the old one, if there was any.
@@ -227,12 +211,12 @@ TEST_F(CheckpointRefuses, ListsWhereValuesAreExpected) {
       for (const char* name : {"evil", object == "/state" ? "step" : object == "/rng" ? "seed" : "type"}) {
         const std::string error = hostile_error(
             file(), [&](hid_t id, hid_t) { replace_attribute(id, object, name, H5T_IEEE_F64LE, sizes, numbers); });
-        EXPECT_NE(error.find(fmt::format("{} @{} is no single value", object, name)), std::string::npos) << error;
+        EXPECT_THAT(error, HasSubstr(fmt::format("{} @{} is no single value", object, name)));
       }
   for (const std::vector<hsize_t>& sizes : std::vector<std::vector<hsize_t>>{{}, {1, 1}}) {
     const std::string error = hostile_error(
         file(), [&](hid_t id, hid_t) { replace_attribute(id, "/", "mean", H5T_IEEE_F64LE, sizes, numbers); });
-    EXPECT_NE(error.find("/ @mean is no list of numbers"), std::string::npos) << error;
+    EXPECT_THAT(error, HasSubstr("/ @mean is no list of numbers"));
   }
 }
 
@@ -247,7 +231,7 @@ TEST_F(CheckpointRefuses, ArraysThatAreNotFinite) {
         ASSERT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
         H5Dclose(dataset);
       });
-      EXPECT_NE(error.find("last.h5: " + array + " is not finite"), std::string::npos) << error;
+      EXPECT_THAT(error, HasSubstr("last.h5: " + array + " is not finite"));
     }
 }
 
@@ -271,14 +255,13 @@ TEST_F(CheckpointRefuses, RootsOfAnotherKind) {
   for (const auto& c : kCases) {
     const std::string error =
         hostile_error(file(), [&](hid_t id, hid_t) { replace_attribute(id, "/", c.name, c.type, {}, c.value); });
-    EXPECT_NE(error.find(c.expected), std::string::npos) << error;
+    EXPECT_THAT(error, HasSubstr(c.expected));
   }
 }
 
 TEST_F(CheckpointRefuses, UnknownObjects) {
-  EXPECT_NE(hostile_error(file(), [](hid_t id, hid_t) { add_dataset(id, "evil", H5T_NATIVE_FLOAT, {1}); })
-                .find("/ holds the unknown object \"evil\""),
-            std::string::npos);
+  EXPECT_THAT(hostile_error(file(), [](hid_t id, hid_t) { add_dataset(id, "evil", H5T_NATIVE_FLOAT, {1}); }),
+              HasSubstr("/ holds the unknown object \"evil\""));
   for (const std::string group : {"/state", "/rng"})
     for (const bool is_array : {false, true}) {
       const std::string error = hostile_error(file(), [&](hid_t id, hid_t) {
@@ -287,7 +270,7 @@ TEST_F(CheckpointRefuses, UnknownObjects) {
         else
           H5Gclose(H5Gcreate2(id, (group + "/evil").c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
       });
-      EXPECT_NE(error.find(group + " holds the unknown object \"evil\""), std::string::npos) << error;
+      EXPECT_THAT(error, HasSubstr(group + " holds the unknown object \"evil\""));
     }
   for (const std::string object : {"/", "/model", "/model/half", "/optimizer/layer0.weight", "/config"}) {
     const auto add = [&](hid_t id, hid_t) {
@@ -295,19 +278,18 @@ TEST_F(CheckpointRefuses, UnknownObjects) {
                                  H5P_DEFAULT, H5P_DEFAULT));
     };
     const std::string error = hostile_error(file(), add);
-    EXPECT_NE(error.find(object + " holds the unknown attribute \"evil\""), std::string::npos) << error;
+    EXPECT_THAT(error, HasSubstr(object + " holds the unknown attribute \"evil\""));
   }
 }
 
 TEST_F(CheckpointRefuses, TooManyObjects) {
-  EXPECT_NE(hostile_error(file(),
-                          [](hid_t, hid_t model) {
-                            for (int i = 0; i <= 100'000; ++i)
-                              H5Lcreate_hard(model, "half", model, fmt::format("evil{}", i).c_str(), H5P_DEFAULT,
-                                             H5P_DEFAULT);
-                          })
-                .find("/model brings more than 100000 objects"),
-            std::string::npos);
+  EXPECT_THAT(hostile_error(file(),
+                            [](hid_t, hid_t model) {
+                              for (int i = 0; i <= 100'000; ++i)
+                                H5Lcreate_hard(model, "half", model, fmt::format("evil{}", i).c_str(), H5P_DEFAULT,
+                                               H5P_DEFAULT);
+                            }),
+              HasSubstr("/model brings more than 100000 objects"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ class CheckpointTest : public testing::Test {
  protected:
   fs::path file(const std::string& name = "last.h5") const { return folder_ / name; }
 
-  test::TempFolder temporary_;
+  TempFolder temporary_;
   const fs::path folder_ = temporary_.path();
 };
 using CheckpointRefuses = CheckpointTest;

@@ -70,8 +70,7 @@ TEST_F(CheckpointTest, RoundTripsThousandsOfNames) {
   save_checkpoint(saved, file());
   EXPECT_EQ(load_checkpoint(file(), {.model = forms, .optimizer = buffers}).optimizer.size(), 20'000u);
   for (int i = 0; i < 60'000; ++i) saved.state[fmt::format("more.{}", i)] = 1.0;
-  EXPECT_NE(error_of(Fault::usage, [&] { save_checkpoint(saved, file()); }).find("more than 99900 names"),
-            std::string::npos);
+  EXPECT_THAT(error_of(Fault::usage, [&] { save_checkpoint(saved, file()); }), HasSubstr("more than 99900 names"));
 }
 
 TEST(CheckpointFormats, Format1LoadsForEver) {
@@ -113,7 +112,7 @@ TEST_F(CheckpointTest, SameStateGivesTheSameBytes) {
   save_checkpoint(sample(), file("a.h5"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a time stamp would differ
   save_checkpoint(sample(), file("b.h5"));
-  EXPECT_EQ(test::text_of(file("a.h5")), test::text_of(file("b.h5")));
+  EXPECT_EQ(text_of(file("a.h5")), text_of(file("b.h5")));
 }
 
 TEST_F(CheckpointTest, FileIsNotPaddedAndReplacesTheOldOne) {
@@ -157,25 +156,24 @@ TEST_F(CheckpointTest, OtherModelsAreRefusedWithTheDifferences) {
 
   auto other = model;
   other["layer0.weight"].shape = {9, 3, 2};
-  EXPECT_NE(load_error(file(), {.model = other}).find("layer0.weight is f32 [8, 3, 2], the model has f32 [9, 3, 2]"),
-            std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = other}),
+              HasSubstr("layer0.weight is f32 [8, 3, 2], the model has f32 [9, 3, 2]"));
   other = model;
   other["half"].dtype = Dtype::f32;
-  EXPECT_NE(load_error(file(), {.model = other}).find("half is f16 [33], the model has f32 [33]"), std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = other}), HasSubstr("half is f16 [33], the model has f32 [33]"));
   other = model;
   other.erase("half");
-  EXPECT_NE(load_error(file(), {.model = other}).find("half (f16 [33]) is unknown to the model"), std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = other}), HasSubstr("half (f16 [33]) is unknown to the model"));
   other = model;
   other["new.bias"] = {Dtype::f32, {4}};
-  EXPECT_NE(load_error(file(), {.model = other}).find("new.bias (f32 [4]) is missing"), std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = other}), HasSubstr("new.bias (f32 [4]) is missing"));
   other.clear();
-  EXPECT_NE(load_error(file(), {.model = other}).find("and 1 more difference"), std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = other}), HasSubstr("and 1 more difference"));
 
   Checkpoint stray = small_sample();
   stray.optimizer["gone.weight"]["momentum_buffer"] = Array(Dtype::f32, {2});
   save_checkpoint(stray, file());
-  EXPECT_NE(load_error(file(), {.model = model}).find("/optimizer/gone.weight belongs to no parameter"),
-            std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = model}), HasSubstr("/optimizer/gone.weight belongs to no parameter"));
 
   Checkpoint averaged = small_sample();
   averaged.ema["layer0.weight"] = Array(Dtype::f32, {8, 3, 2});
@@ -183,8 +181,8 @@ TEST_F(CheckpointTest, OtherModelsAreRefusedWithTheDifferences) {
   EXPECT_TRUE(equal(load_checkpoint(file(), {.model = model}), averaged));
   averaged.ema["layer0.weight"] = Array(Dtype::f32, {8, 6});
   save_checkpoint(averaged, file());
-  EXPECT_NE(load_error(file(), {.model = model}).find("/ema: layer0.weight is f32 [8, 6], the model has f32 [8, 3, 2]"),
-            std::string::npos);
+  EXPECT_THAT(load_error(file(), {.model = model}),
+              HasSubstr("/ema: layer0.weight is f32 [8, 6], the model has f32 [8, 3, 2]"));
 }
 
 TEST_F(CheckpointTest, OtherOptimizersAreRefusedWithTheDifferences) {
@@ -197,18 +195,15 @@ TEST_F(CheckpointTest, OtherOptimizersAreRefusedWithTheDifferences) {
     change(other);
     return load_error(file(), {.optimizer = other});
   };
-  EXPECT_NE(refusal([](auto& o) {
-              o["layer0.weight"]["exp_avg"] = {Dtype::f32, {8, 3, 2}};
-            }).find("/optimizer/layer0.weight: exp_avg (f32 [8, 3, 2]) is missing"),
-            std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o["layer0.weight"] = {}; }).find("momentum_buffer (f32 [8, 3, 2]) is unknown to the"),
-            std::string::npos);
-  EXPECT_NE(refusal([](auto& o) {
-              o["layer0.weight"]["momentum_buffer"].dtype = Dtype::f16;
-            }).find("momentum_buffer is f32 [8, 3, 2], the optimizer has f16 [8, 3, 2]"),
-            std::string::npos);
-  EXPECT_NE(refusal([](auto& o) { o.clear(); }).find("/optimizer/layer0.weight is unknown to the optimizer"),
-            std::string::npos);
+  EXPECT_THAT(refusal([](auto& o) {
+                o["layer0.weight"]["exp_avg"] = {Dtype::f32, {8, 3, 2}};
+              }),
+              HasSubstr("/optimizer/layer0.weight: exp_avg (f32 [8, 3, 2]) is missing"));
+  EXPECT_THAT(refusal([](auto& o) { o["layer0.weight"] = {}; }),
+              HasSubstr("momentum_buffer (f32 [8, 3, 2]) is unknown to the"));
+  EXPECT_THAT(refusal([](auto& o) { o["layer0.weight"]["momentum_buffer"].dtype = Dtype::f16; }),
+              HasSubstr("momentum_buffer is f32 [8, 3, 2], the optimizer has f16 [8, 3, 2]"));
+  EXPECT_THAT(refusal([](auto& o) { o.clear(); }), HasSubstr("/optimizer/layer0.weight is unknown to the optimizer"));
 }
 
 TEST_F(CheckpointTest, TheHeaderIsOfferedBeforeAnyArray) {
@@ -226,7 +221,7 @@ TEST_F(CheckpointTest, TheHeaderIsOfferedBeforeAnyArray) {
 // Whatever a caller forgets to look at, a value that is no number never replaces a good file.
 TEST_F(CheckpointTest, ArraysThatAreNotFiniteAreNotWritten) {
   save_checkpoint(small_sample(), file());
-  const std::string before = test::text_of(file());
+  const std::string before = text_of(file());
   const auto bad = [](Dtype dtype, double value) {
     Array array = Array::from(std::vector<double>(100, 1.0), {100}).clone();
     array.data<double>()[99] = value;
@@ -240,17 +235,16 @@ TEST_F(CheckpointTest, ArraysThatAreNotFiniteAreNotWritten) {
       for (const auto& [checkpoint, name] :
            {std::pair{model, "/model/half"}, {ema, "/ema/half"}, {optimizer, "/optimizer/layer0.weight/exp_avg_sq"}}) {
         EXPECT_EQ(non_finite_array(checkpoint), name);
-        EXPECT_NE(error_of(Fault::non_finite, [&, &c = checkpoint] { save_checkpoint(c, file()); }).find(name),
-                  std::string::npos);
+        EXPECT_THAT(error_of(Fault::non_finite, [&, &c = checkpoint] { save_checkpoint(c, file()); }), HasSubstr(name));
       }
     }
-  EXPECT_EQ(test::text_of(file()), before);
+  EXPECT_EQ(text_of(file()), before);
   EXPECT_EQ(non_finite_array(small_sample()), "");
 }
 
 TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   save_checkpoint(small_sample(), file());
-  const std::string before = test::text_of(file());
+  const std::string before = text_of(file());
   const int unused = ::open("/dev/null", O_RDONLY);
   ::close(unused);
   rlimit limit{};
@@ -262,7 +256,7 @@ TEST_F(CheckpointTest, WhatCannotBeReadBackIsNotCalledDamaged) {
   EXPECT_EQ(line, file().string() +
                       ": what was written cannot be checked: the new file cannot be opened: Too many open files; close "
                       "other files, or raise `ulimit -n`; the old file is untouched");
-  EXPECT_EQ(test::text_of(file()), before);
+  EXPECT_EQ(text_of(file()), before);
 }
 
 // HDF5 builds the file in memory, under a name: no file of that name, and no other save, may matter.
@@ -340,12 +334,12 @@ TEST_F(CheckpointTest, H5dumpReadsIt) {
   c.model["half"] = Array::from(std::vector<float>{0.0999755859375f, -65504}, {2}).to(Dtype::f16);
   save_checkpoint(c, file());
   const std::string at = file().string();
-  EXPECT_NE(output_of("h5dump -d /model/features.0.weight " + at).find("(0,0): 1.5, -2.25,\n   (1,0): 1024, 4"),
-            std::string::npos);
-  EXPECT_NE(output_of("h5dump -d /model/bf " + at).find("1.5, -3"), std::string::npos);
-  EXPECT_NE(output_of("h5dump -d /model/half " + at).find("0.0999756, -65504"), std::string::npos);
-  EXPECT_NE(output_of("h5dump -d /class_names " + at).find("\"yz\""), std::string::npos);
-  EXPECT_NE(output_of("h5dump -a /state/step " + at).find("(0): 7"), std::string::npos);
+  EXPECT_THAT(output_of("h5dump -d /model/features.0.weight " + at),
+              HasSubstr("(0,0): 1.5, -2.25,\n   (1,0): 1024, 4"));
+  EXPECT_THAT(output_of("h5dump -d /model/bf " + at), HasSubstr("1.5, -3"));
+  EXPECT_THAT(output_of("h5dump -d /model/half " + at), HasSubstr("0.0999756, -65504"));
+  EXPECT_THAT(output_of("h5dump -d /class_names " + at), HasSubstr("\"yz\""));
+  EXPECT_THAT(output_of("h5dump -a /state/step " + at), HasSubstr("(0): 7"));
 }
 
 TEST_F(CheckpointTest, H5pyReadsItAsNumpyArrays) {
@@ -363,12 +357,12 @@ TEST_F(CheckpointTest, H5pyReadsItAsNumpyArrays) {
          "print(f['optimizer'].attrs['type'], f['state'].attrs['step'], f['state'].attrs['best'], "
          "f['config'][0].decode())\n";
   const std::string text = output_of(python + " " + file("read.py").string() + " " + file().string());
-  EXPECT_NE(text.find("features.0.weight float32 (2, 2) [[1.5, -2.25], [1024.0, 4.0]]"), std::string::npos) << text;
-  EXPECT_NE(text.find("half float16 (2,) [1.5, -65504.0]"), std::string::npos) << text;
-  EXPECT_NE(text.find("bf float32 (2,) [1.5, -3.0]"), std::string::npos) << text;
-  EXPECT_NE(text.find("layer2.weight float32 ()"), std::string::npos) << text;
-  EXPECT_NE(text.find("layer3.weight float32 (0,) []"), std::string::npos) << text;
-  EXPECT_NE(text.find("b'sgd' 7 0.5 a: 1"), std::string::npos) << text;
+  EXPECT_THAT(text, HasSubstr("features.0.weight float32 (2, 2) [[1.5, -2.25], [1024.0, 4.0]]"));
+  EXPECT_THAT(text, HasSubstr("half float16 (2,) [1.5, -65504.0]"));
+  EXPECT_THAT(text, HasSubstr("bf float32 (2,) [1.5, -3.0]"));
+  EXPECT_THAT(text, HasSubstr("layer2.weight float32 ()"));
+  EXPECT_THAT(text, HasSubstr("layer3.weight float32 (0,) []"));
+  EXPECT_THAT(text, HasSubstr("b'sgd' 7 0.5 a: 1"));
 }
 
 TEST_F(CheckpointTest, PlainFilesFromH5pyLoadUnchecked) {
@@ -380,7 +374,7 @@ TEST_F(CheckpointTest, PlainFilesFromH5pyLoadUnchecked) {
          "f['model/h'].attrs['unit'] = 'm'\n"
          "f.create_dataset('model/z', data=numpy.zeros(10000, 'f4'), compression='gzip', shuffle=True)\n";
   ASSERT_EQ(output_of(python + " " + file("write.py").string() + " " + file().string()), "");
-  EXPECT_NE(load_error(file()).find("is no nixie checkpoint"), std::string::npos);
+  EXPECT_THAT(load_error(file()), HasSubstr("is no nixie checkpoint"));
   const Checkpoint c = load_checkpoint(file(), {.model = std::nullopt, .unchecked = true});
   EXPECT_EQ(c.model.at("a.weight").to_vector<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(c.model.at("h").dtype(), Dtype::f16);

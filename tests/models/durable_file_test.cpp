@@ -57,7 +57,7 @@ TEST_F(DurableFile, ReplacesNoPipeAndNoDevice) {
   fs::create_symlink("/dev/null", link);
   for (const fs::path& path : {pipe, link}) {
     const std::string line = error_of(Fault::storage, [&] { PendingFile(path, 1).publish(); });
-    EXPECT_NE(line.find(path.string() + " is a device, a pipe or a socket, which is not replaced"), std::string::npos);
+    EXPECT_THAT(line, HasSubstr(path.string() + " is a device, a pipe or a socket, which is not replaced"));
   }
   EXPECT_TRUE(fs::is_fifo(pipe));
   EXPECT_TRUE(fs::is_symlink(link));
@@ -100,12 +100,11 @@ TEST_F(DurableFile, RemovesTheTemporariesOfTheDeadOnly) {
 }
 
 TEST_F(DurableFile, NamesFoldersThatCannotBeWritten) {
-  EXPECT_NE(save_error(filled(1, 4), folder_ / "none" / "last.h5").find("none/last.h5 cannot be created: No such file"),
-            std::string::npos);
+  EXPECT_THAT(save_error(filled(1, 4), folder_ / "none" / "last.h5"),
+              HasSubstr("none/last.h5 cannot be created: No such file"));
   fs::create_directories(folder_ / "last.h5" / "inside");
-  EXPECT_NE(save_error(filled(1, 4), folder_ / "last.h5").find("cannot be replaced: Is a directory"),
-            std::string::npos);
-  EXPECT_NE(save_error(filled(1, 4), "/proc/last.h5").find("/proc/last.h5 cannot be created"), std::string::npos);
+  EXPECT_THAT(save_error(filled(1, 4), folder_ / "last.h5"), HasSubstr("cannot be replaced: Is a directory"));
+  EXPECT_THAT(save_error(filled(1, 4), "/proc/last.h5"), HasSubstr("/proc/last.h5 cannot be created"));
   EXPECT_EQ(files(), 1);
 }
 
@@ -195,7 +194,7 @@ TEST_F(DurableFile, IsReadInAFolderThatMayNotBeListed) {
   const test::Unprivileged user;
   EXPECT_EQ(read_text(folder_ / "a", Fault::data, ""), "mine");
   EXPECT_FALSE(fs::exists(FilePlace(folder_ / "none").status()));
-  EXPECT_THAT(save_error(filled(1, 4), folder_ / "b"), testing::HasSubstr("cannot be created: Permission denied"));
+  EXPECT_THAT(save_error(filled(1, 4), folder_ / "b"), HasSubstr("cannot be created: Permission denied"));
 }
 
 // Where the file system holds files without a name, a process that is killed before it publishes leaves nothing.
@@ -219,7 +218,7 @@ TEST_F(DurableFile, AKilledWriterLeavesNothing) {
 // The name is tried before anything is written.
 TEST_F(DurableFile, RefusesANameThatIsTooLong) {
   const std::string line = error_of(Fault::storage, [&] { PendingFile(folder_ / std::string(256, 'a'), 1); });
-  EXPECT_NE(line.find("cannot be created: File name too long"), std::string::npos) << line;
+  EXPECT_THAT(line, HasSubstr("cannot be created: File name too long"));
   EXPECT_EQ(files(), 0);
 }
 
@@ -311,8 +310,8 @@ TEST_F(DurableFile, FullDisksLeaveTheOldCheckpointAndSayWhatIsMissing) {
   for (int megabytes = 1; megabytes < 6; ++megabytes) {
     std::ofstream(disk / "other") << std::string(static_cast<std::size_t>(megabytes) << 20, 'x');
     const std::string error = save_error(filled(2, 1'500'000), path);  // 6 MB more
-    EXPECT_NE(error.find("No space left on device; it needs 60"), std::string::npos) << error;
-    EXPECT_NE(error.find(" are free; free some space; the old file is untouched"), std::string::npos) << error;
+    EXPECT_THAT(error, HasSubstr("No space left on device; it needs 60"));
+    EXPECT_THAT(error, HasSubstr(" are free; free some space; the old file is untouched"));
     EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 1);
     EXPECT_EQ(std::distance(fs::directory_iterator(disk), {}), 2);
   }

@@ -120,7 +120,7 @@ TEST(FormatRule, Refusals) {
   };
   for (const auto& [rule, text] : rows) {
     const std::string line = error_of([&] { model.with_formats({rule}); });
-    EXPECT_NE(line.find(text), std::string::npos) << line;
+    EXPECT_THAT(line, HasSubstr(text));
   }
 }
 

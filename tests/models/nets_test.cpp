@@ -77,22 +77,21 @@ std::vector<std::string> names(const AnyModel& net, const Shape& input) {
 }
 
 TEST(Nets, AlexnetHasTorchvisionsNames) {
-  EXPECT_THAT(
-      names(Alexnet{}, {1, 3, 224, 224}),
-      testing::ElementsAre("features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias",
-                           "features.6.weight", "features.6.bias", "features.8.weight", "features.8.bias",
-                           "features.10.weight", "features.10.bias", "classifier.1.weight", "classifier.1.bias",
-                           "classifier.4.weight", "classifier.4.bias", "classifier.6.weight", "classifier.6.bias"));
+  EXPECT_THAT(names(Alexnet{}, {1, 3, 224, 224}),
+              ElementsAre("features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias",
+                          "features.6.weight", "features.6.bias", "features.8.weight", "features.8.bias",
+                          "features.10.weight", "features.10.bias", "classifier.1.weight", "classifier.1.bias",
+                          "classifier.4.weight", "classifier.4.bias", "classifier.6.weight", "classifier.6.bias"));
 }
 
 TEST(Nets, Vgg11HasTorchvisionsNames) {
-  EXPECT_THAT(names(Vgg<11>{}, {1, 3, 224, 224}),
-              testing::ElementsAre("features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias",
-                                   "features.6.weight", "features.6.bias", "features.8.weight", "features.8.bias",
-                                   "features.11.weight", "features.11.bias", "features.13.weight", "features.13.bias",
-                                   "features.16.weight", "features.16.bias", "features.18.weight", "features.18.bias",
-                                   "classifier.0.weight", "classifier.0.bias", "classifier.3.weight",
-                                   "classifier.3.bias", "classifier.6.weight", "classifier.6.bias"));
+  EXPECT_THAT(
+      names(Vgg<11>{}, {1, 3, 224, 224}),
+      ElementsAre("features.0.weight", "features.0.bias", "features.3.weight", "features.3.bias", "features.6.weight",
+                  "features.6.bias", "features.8.weight", "features.8.bias", "features.11.weight", "features.11.bias",
+                  "features.13.weight", "features.13.bias", "features.16.weight", "features.16.bias",
+                  "features.18.weight", "features.18.bias", "classifier.0.weight", "classifier.0.bias",
+                  "classifier.3.weight", "classifier.3.bias", "classifier.6.weight", "classifier.6.bias"));
 }
 
 TEST(Nets, Resnet18HasTorchvisionsNames) {

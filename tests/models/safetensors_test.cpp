@@ -146,7 +146,7 @@ TEST_F(SafetensorsTest, DamagedFilesAreReadOrRefused) {
   Safetensors saved;
   for (const char* name : {"a", "b", "c"}) saved.arrays[name] = random_array(Dtype::f32, {4, 2}, random);
   save_safetensors(saved, file());
-  const std::string whole = test::text_of(file());
+  const std::string whole = text_of(file());
   for (int i = 0; i < 600; ++i) {
     std::string bytes = whole;
     if (i % 3 == 0)

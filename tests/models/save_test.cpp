@@ -42,11 +42,10 @@ struct Training {
 };
 
 struct Save : ::testing::Test {
-  std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("nixie_save_test_" + std::to_string(::getpid()));
-  Save() { std::filesystem::create_directories(folder); }
-  ~Save() override { std::filesystem::remove_all(folder); }
-  std::filesystem::path file() const { return folder / "run.h5"; }
+  fs::path folder = fs::temp_directory_path() / ("nixie_save_test_" + std::to_string(::getpid()));
+  Save() { fs::create_directories(folder); }
+  ~Save() override { fs::remove_all(folder); }
+  fs::path file() const { return folder / "run.h5"; }
 };
 
 TEST_F(Save, TrainingGoesOnWhereItWas) {
@@ -66,9 +65,8 @@ TEST_F(Save, AModelAlone) {
   for (const Variable& variable : first.model.parameters().all())
     EXPECT_EQ(variable.array().to_vector<float>(),
               second.model.parameters().find(variable.name())->array().to_vector<float>());
-  EXPECT_NE(error_of(Fault::checkpoint, [&] { load(second.model, second.optimizer, file()); })
-                .find("is of no optimizer, expected adam"),
-            std::string::npos);
+  EXPECT_THAT(error_of(Fault::checkpoint, [&] { load(second.model, second.optimizer, file()); }),
+              HasSubstr("is of no optimizer, expected adam"));
 }
 
 TEST_F(Save, NumbersThatNoOptimizerHasAreRefused) {
@@ -78,9 +76,8 @@ TEST_F(Save, NumbersThatNoOptimizerHasAreRefused) {
   for (const double step : {-1.0, 0.5, std::nan("")}) {
     changed.state["shared.step"] = step;
     save_checkpoint(changed, file());
-    EXPECT_NE(error_of(Fault::checkpoint, [&] { load(other.model, other.optimizer, file()); })
-                  .find("run.h5: /state holds shared.step"),
-              std::string::npos);
+    EXPECT_THAT(error_of(Fault::checkpoint, [&] { load(other.model, other.optimizer, file()); }),
+                HasSubstr("run.h5: /state holds shared.step"));
   }
 }
 
@@ -91,12 +88,11 @@ TEST_F(Save, NumbersThatLoadRefusesAreNotWritten) {
   save(model, plateau, file());
   plateau.schedule().observe(HUGE_VAL);
   const std::string text = error_of(Fault::non_finite, [&] { save(model, plateau, file()); });
-  EXPECT_NE(text.find("the checkpoint is not written: shared.plateau_best inf, expected a number, "), std::string::npos)
-      << text;
+  EXPECT_THAT(text, HasSubstr("the checkpoint is not written: shared.plateau_best inf, expected a number, "));
   EXPECT_EQ(std::get<double>(load_checkpoint(file()).state.at("shared.plateau_best")), -HUGE_VAL);
   model.parameters().find("1.running_var")->set(Array::from(std::vector<float>{1, 1, -3, 1}, {4}));
   const std::string range = error_of(Fault::non_finite, [&] { save(model, file()); });
-  EXPECT_NE(range.find("is not written: /model/1.running_var holds -3, expected 0 to "), std::string::npos) << range;
+  EXPECT_THAT(range, HasSubstr("is not written: /model/1.running_var holds -3, expected 0 to "));
   load(Model(Sequential{Linear{.out = 4}, BatchNorm{}}, {4, 5}, 1), file());
 }
 
@@ -105,7 +101,7 @@ TEST_F(Save, OfAnotherModelChangesNothing) {
   save(wide.model, wide.optimizer, file());
   const auto before = narrow.model.parameters().all()[0].array().to_vector<float>();
   const std::string line = error_of(Fault::checkpoint, [&] { load(narrow.model, file()); });
-  EXPECT_NE(line.find("run.h5 has 1.weight as f32 [16, 5], expected f32 [8, 5]"), std::string::npos) << line;
+  EXPECT_THAT(line, HasSubstr("run.h5 has 1.weight as f32 [16, 5], expected f32 [8, 5]"));
   EXPECT_EQ(narrow.model.parameters().all()[0].array().to_vector<float>(), before);
 }
 

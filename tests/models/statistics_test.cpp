@@ -1,10 +1,6 @@
 // What Statistics measures, against counts by hand; what declared formats change; that it changes no step.
 #include "nixie/models/statistics.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"

@@ -76,10 +76,10 @@ class Device : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  std::vector<std::string> arguments(const std::string& net, const std::filesystem::path& run) const {
+  std::vector<std::string> arguments(const std::string& net, const fs::path& run) const {
     std::vector<std::string> words = {"--config", path(net + ".yaml"), "--set", "backend=cuda", "--set", "threads=1",
                                       "--set",    "loader.threads=1",  "--run", run.string()};
-    if (std::filesystem::exists(run)) words.push_back("--resume");
+    if (fs::exists(run)) words.push_back("--resume");
     return words;
   }
 
@@ -88,7 +88,7 @@ class Device : public testing::Test {
     std::map<std::string, std::string> all = environment;
     all["LD_PRELOAD"] = std::string(NIXIE_BINARY_DIR) + "/libnixie_device_faults.so";
     const int code = exit_code(Child(arguments(net, folder_ / "run"), path("log"), all).wait());
-    std::filesystem::remove_all(folder_ / "run");
+    fs::remove_all(folder_ / "run");
     return code;
   }
 
@@ -180,7 +180,7 @@ class DevicePrecision : public Device, public testing::WithParamInterface<const 
 TEST_P(DevicePrecision, KilledAtRandomTheRunGoesOnBitForBitLong) {
   if (!has_device()) GTEST_SKIP() << "no GPU";
   std::ofstream(folder_ / "conv.yaml", std::ios::app) << "save_every: 7\nprecision: " << GetParam() << "\n";
-  const auto words = [&](const std::filesystem::path& run) {
+  const auto words = [&](const fs::path& run) {
     std::vector<std::string> all = arguments("conv", run);
     all.insert(all.end(), {"--set", "epochs=150"});
     return all;
@@ -202,7 +202,7 @@ TEST_P(DevicePrecision, KilledAtRandomTheRunGoesOnBitForBitLong) {
     }
     ++runs;
     expect_same_files(folder_ / "whole", folder_ / "broken", "after " + std::to_string(kills) + " kills");
-    std::filesystem::remove_all(folder_ / "broken");
+    fs::remove_all(folder_ / "broken");
   }
   std::printf("%s: %d kills in %d runs, all ended with the same bytes\n", GetParam(), kills, runs);
 }

@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 
 #include "nixie/tests/apps/child.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/pictures.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
@@ -21,7 +21,7 @@ class WantOfMemory : public testing::Test {
   /// A run's result; its folder is removed.
   Ran run(const std::string& arguments, const std::string& before) const {
     const Ran ran = run_program("trainer " + arguments + " --run " + path("run"), before);
-    std::filesystem::remove_all(path("run"));
+    fs::remove_all(path("run"));
     return ran;
   }
   TempFolder folder_;
@@ -48,10 +48,7 @@ TEST_F(WantOfMemory, NamesTheTensorAndWhatToDo) {
        smaller_model}};
   for (const auto& c : kCases) {
     const std::string net = write("net.yaml", "model: [" + c.layers + "]\n" + kEnd);
-    const Ran ran = run(c.how + "--config " + net, "ulimit -v 2000000; ");
-    EXPECT_EQ(ran.code, 4) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.tensor)) << c.how;
-    EXPECT_THAT(ran.output, EndsWith(c.advice)) << c.how;
+    expect_ran(run(c.how + "--config " + net, "ulimit -v 2000000; "), 4, c.tensor, EndsWith(c.advice));
   }
 }
 
@@ -117,7 +114,7 @@ int follow_advice(const TempFolder& folder, const Limited& limited, int start) {
     const int mib = start + beyond;
     const auto under = [&](int limit, const std::string& arguments) {
       const Ran ran = run_program("trainer " + arguments, fmt::format("ulimit -v {}; ", limit << 10));
-      std::filesystem::remove_all(run);
+      fs::remove_all(run);
       return ran;
     };
     const std::string train = " --config " + net + " --run " + run, command = limited.command;
@@ -127,8 +124,7 @@ int follow_advice(const TempFolder& folder, const Limited& limited, int start) {
     const std::string where = fmt::format("{}{}\n{} MiB: {}", limited.net, command, mib, first.output);
     const std::size_t at = first.output.rfind(" --set data.");
     if (first.output.find(" was tried and fits: --set ") != std::string::npos) {
-      const Ran second = under(mib, train + first.output.substr(at, first.output.size() - 1 - at));
-      EXPECT_EQ(second.code, 0) << where << second.output;
+      expect_ran(under(mib, train + first.output.substr(at, first.output.size() - 1 - at)), 0);
       ++named;
     } else {
       constexpr int kALittle = 8;
@@ -164,8 +160,8 @@ TEST_F(WantOfMemory, TheBatchThatIsSaidToFitFitsLong) {
 }
 
 /// Whether a folder holds a name that begins so.
-bool has_entry(const std::filesystem::path& folder, const std::string& start) {
-  return std::ranges::any_of(std::filesystem::directory_iterator(folder),
+bool has_entry(const fs::path& folder, const std::string& start) {
+  return std::ranges::any_of(fs::directory_iterator(folder),
                              [&](const auto& entry) { return entry.path().filename().string().starts_with(start); });
 }
 
@@ -173,7 +169,7 @@ bool has_entry(const std::filesystem::path& folder, const std::string& start) {
 int processes_with(const std::string& argument) {
   int count = 0;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
     std::ifstream line(entry.path() / "cmdline", std::ios::binary);
     const std::string words{std::istreambuf_iterator<char>(line), {}};
     count += words.find(argument) != std::string::npos;
@@ -195,7 +191,7 @@ backend: cpu
 threads: 1
 )");
   const std::string trials = path("trials"), trial = "nixie-trial-", log = path("log");
-  std::filesystem::create_directories(trials + "/" + trial + "stale");
+  fs::create_directories(trials + "/" + trial + "stale");
   write("trials/" + trial + "stale/.made-by-nixie-for-a-trial", "");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
@@ -218,9 +214,9 @@ threads: 1
       EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(kSeconds));
       EXPECT_EQ(has_entry(trials, trial), signal == SIGKILL) << signal;
       EXPECT_EQ(text_of(log).find("a signal ended the trial of a smaller one") != std::string::npos, signal != SIGKILL);
-      std::filesystem::remove_all(trials);
-      std::filesystem::create_directories(trials);
-      std::filesystem::remove_all(path("run"));
+      fs::remove_all(trials);
+      fs::create_directories(trials);
+      fs::remove_all(path("run"));
     }
 }
 
@@ -237,10 +233,10 @@ TEST_F(WantOfMemory, ThatRefusesAThreadLeavesNoRun) {
       EXPECT_THAT(
           ran.output,
           EndsWith("; ask for fewer threads (threads, loader.threads), or raise the limits (ulimit -u, ulimit -v)\n"));
-      EXPECT_FALSE(std::filesystem::exists(path("run/config.yaml"))) << ran.output;
+      EXPECT_FALSE(fs::exists(path("run/config.yaml"))) << ran.output;
       refused += ran.output.find("watchdog") != std::string::npos;
     }
-    std::filesystem::remove_all(path("run"));
+    fs::remove_all(path("run"));
     if (ran.code == 0) break;
   }
   EXPECT_GT(refused, 0);
@@ -248,7 +244,7 @@ TEST_F(WantOfMemory, ThatRefusesAThreadLeavesNoRun) {
 
 // A decoder or a thread that finds no memory is no damage of a picture.
 TEST_F(WantOfMemory, IsNoDamage) {
-  std::filesystem::create_directories(folder_ / "pictures" / "a");
+  fs::create_directories(folder_ / "pictures" / "a");
   constexpr int kPictures = 4, kSide = 1500;
   const Bytes file = png(Bytes(3 * kSide * kSide, 7), kSide, kSide);
   for (int i = 0; i < kPictures; ++i) write(fmt::format("pictures/a/{}.png", i), {file.begin(), file.end()});

@@ -79,11 +79,8 @@ TEST_F(Messages, PointAtTheLineOfTheMistake) {
       {"model: mlp\nschedule: {multistep: {milestones: [1, 2], factors: [1]}}\n" + kEnd, "net.yaml:2:11: schedule"},
       {"model: {mlp: {classes: 2}}\n" + kEnd, "net.yaml:1:8: the model has 2 outputs"},
   };
-  for (const auto& c : kCases) {
-    const Ran ran = run_program("trainer --dry-run --config " + write("net.yaml", c.yaml));
-    EXPECT_EQ(ran.code, 2) << c.expected << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected));
-  }
+  for (const auto& c : kCases)
+    expect_ran(run_program("trainer --dry-run --config " + write("net.yaml", c.yaml)), 2, c.expected);
 }
 
 // A configuration with every default, as a run's, has more places that a message could name.
@@ -138,7 +135,7 @@ TEST_F(Messages, MasksMayHaveALabelThatTheLossIgnores) {
     EXPECT_EQ(ran.code == 0, c.expected.empty()) << c.loss << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(c.expected));
     EXPECT_THAT(ran.output, Not(HasSubstr("nan")));
-    std::filesystem::remove_all(folder_ / "run");
+    fs::remove_all(folder_ / "run");
   }
 }
 
@@ -157,11 +154,7 @@ TEST_F(Messages, SuggestTheWordThatIsMeant) {
       {"loss=mse", "did you mean \"mean_squared\"?"},
   };
   const std::string command = "trainer --dry-run --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --set ";
-  for (const auto& c : kCases) {
-    const Ran ran = run_program(command + c.assignment);
-    EXPECT_EQ(ran.code, 2) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.assignment;
-  }
+  for (const auto& c : kCases) expect_ran(run_program(command + c.assignment), 2, c.expected);
   for (const char* layer : {"leaky_relu", "silu"})
     EXPECT_EQ(run_program(command + "model='[flatten, {linear: {out: 10}}, " + layer + "]'").code, 0) << layer;
 }
@@ -194,11 +187,7 @@ TEST_F(Messages, SayWhatToTypeInstead) {
       {"--config " + net + " 'epochs=3 4'", "write --set 'epochs=3 4'\n"},
       {"\"$(printf 'a\\n\\033.yaml')\"", "write --config $'a\\n\\x1b.yaml'\n"},
   };
-  for (const auto& c : kCases) {
-    const Ran ran = run_program("trainer " + c.arguments);
-    EXPECT_EQ(ran.code, 2) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected)) << c.arguments;
-  }
+  for (const auto& c : kCases) expect_ran(run_program("trainer " + c.arguments), 2, c.expected);
   EXPECT_THAT(run_program("trainer eval", "cd '" + folder_.path().string() + "'; ").output,
               HasSubstr("name one with --checkpoint FILE or --run DIR"));
 }
@@ -216,11 +205,10 @@ TEST_F(Messages, HomeIsExpandedInEveryPath) {
         trainer + "--dry-run --data '~/numbers.csv'" + linear,
         trainer + "--dry-run --set data.path='~/numbers.csv'" + linear,
         trainer + "--dry-run --set data.arrays.path='~/numbers.csv'" + linear}) {
-    const Ran ran = run_program(command, "cd " + path("") + "; " + home);
-    EXPECT_EQ(ran.code, 0) << command << "\n" << ran.output;
+    expect_ran(run_program(command, "cd " + path("") + "; " + home), 0);
   }
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "first/last.h5"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "~"));
+  EXPECT_TRUE(fs::exists(folder_ / "first/last.h5"));
+  EXPECT_FALSE(fs::exists(folder_ / "~"));
   const std::string unset = ": ~ is the home folder, but HOME is not set; set it, or write the whole path\n",
                     file = write("home.yaml", "model: mlp\ndata: {mnist: {path: ~/x}}\nsteps: 1\n");
   for (const auto& [command, expected] : std::vector<std::pair<std::string, std::string>>{
@@ -251,11 +239,8 @@ TEST_F(Messages, AnEmptyValueIsRefused) {
                 {"trainer checkpoint diff " + net + " ''", net},
                 {"benchmark show ''", "show"},
                 {"explain lenet --backend ''", "--backend"}};
-  for (const auto& c : kCases) {
-    const Ran ran = run_program(c.command);
-    EXPECT_EQ(ran.code, 2) << c.command << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.place + ": an empty value; is a shell's variable not set?\n")) << c.command;
-  }
+  for (const auto& c : kCases)
+    expect_ran(run_program(c.command), 2, c.place + ": an empty value; is a shell's variable not set?\n");
 }
 
 // A command's output is its result: losing it is a fault. A run's result is in its folder.
@@ -272,9 +257,9 @@ TEST_F(Messages, OutputThatIsLostIsAFault) {
       const Ran ran = run_program(command + " 3>&1 " + lost + " 2>&3 #");  // and not what run_program adds
       EXPECT_EQ(ran.code, 8) << command << lost << ran.output;
     }
-    const Ran ran = run_program("trainer --run " + path(lost == ">&-" ? "closed" : "full") + " --config " + net +
-                                " 3>&1 " + lost + " 2>&3 #");
-    EXPECT_EQ(ran.code, 0) << lost << ran.output;
+    expect_ran(run_program("trainer --run " + path(lost == ">&-" ? "closed" : "full") + " --config " + net + " 3>&1 " +
+                           lost + " 2>&3 #"),
+               0);
   }
 }
 
@@ -283,7 +268,7 @@ TEST_F(Messages, SpecialFilesAreRefused) {
   const std::string net = write("net.yaml", "model: mlp\n" + kEnd), pipe = path("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   // A link, so that nothing is ever written beside the device.
-  std::filesystem::create_symlink("/dev/zero", folder_ / "zero");
+  fs::create_symlink("/dev/zero", folder_ / "zero");
   for (const std::string& file : {pipe, path("zero")}) {
     const struct {
       std::string arguments;
@@ -293,41 +278,36 @@ TEST_F(Messages, SpecialFilesAreRefused) {
                   {"--run " + file, 8},
                   {"--data " + file, 5},
                   {"--resume " + file, 6}};
-    for (const auto& c : kCases) {
-      const Ran ran = run_program("trainer --config " + net + " " + c.arguments, "timeout 20 ");
-      EXPECT_EQ(ran.code, c.code) << c.arguments << "\n" << ran.output;
-    }
+    for (const auto& c : kCases)
+      expect_ran(run_program("trainer --config " + net + " " + c.arguments, "timeout 20 "), c.code);
   }
   EXPECT_EQ(run_program("trainer --config " + path("zero"), "timeout 20 ").code, 2);
   const std::string table = path("table.json");
   ASSERT_EQ(run_program("benchmark data --seconds 0.01 --json " + table).code, 0);
   for (const std::string& arguments : {pipe, path("zero"), table + " --page " + pipe}) {
-    const Ran ran = run_program("benchmark show " + arguments, "timeout 20 ");
-    EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr("cannot be read: it is not a regular file; name a ")) << arguments;
+    expect_ran(run_program("benchmark show " + arguments, "timeout 20 "), 2,
+               "cannot be read: it is not a regular file; name a ");
   }
   // In the folder of a run that is gone on with or compared.
   const std::string run = path("run");
   ASSERT_EQ(run_program("trainer --config " + net + " --run " + run).code, 0);
   for (const char* name : {"config.yaml", "metrics.csv", "timing.csv", "last.h5"}) {
-    std::filesystem::rename(run + "/" + name, run + "/kept");
+    fs::rename(run + "/" + name, run + "/kept");
     ASSERT_EQ(::mkfifo((run + "/" + name).c_str(), 0600), 0);
     for (const std::string& command : {"--run " + run + " --resume", "compare " + run + " " + run}) {
-      const Ran ran = run_program("trainer " + command, "timeout 20 ");
-      EXPECT_EQ(ran.code, 8) << name << " " << command << "\n" << ran.output;
-      EXPECT_THAT(ran.output, HasSubstr(std::string(name) + " is no regular file; move it away"));
+      expect_ran(run_program("trainer " + command, "timeout 20 "), 8,
+                 std::string(name) + " is no regular file; move it away");
     }
-    std::filesystem::rename(run + "/kept", run + "/" + name);
+    fs::rename(run + "/kept", run + "/" + name);
   }
   // In a folder under the name that is looked for.
   for (const char* name : {"train.packed", "train.csv", "train.tar", "shard.tar", "x_train.npy", "train.h5",
                            "train-images-idx3-ubyte", "data_batch_1.bin", "train.bin"}) {
-    const std::filesystem::path data = folder_ / "data";
-    std::filesystem::create_directory(data);
+    const fs::path data = folder_ / "data";
+    fs::create_directory(data);
     ASSERT_EQ(::mkfifo((data / name).c_str(), 0600), 0);
-    const Ran ran = run_program("trainer --config " + net + " --data " + data.string(), "timeout 20 ");
-    EXPECT_EQ(ran.code, 5) << name << "\n" << ran.output;
-    std::filesystem::remove_all(data);
+    expect_ran(run_program("trainer --config " + net + " --data " + data.string(), "timeout 20 "), 5);
+    fs::remove_all(data);
   }
 }
 
@@ -354,7 +334,7 @@ TEST_F(Messages, ALineBreakInANameEndsNoLine) {
 TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   const std::string command = "trainer --config " + write("net.yaml", "model: mlp\n" + kEnd) + " --run " + path("run");
   const Ran large = run_program(command, "ulimit -f 8; ");
-  std::filesystem::remove_all(folder_ / "run");
+  fs::remove_all(folder_ / "run");
   EXPECT_EQ(large.code, 8) << large.output;
   EXPECT_THAT(large.output, HasSubstr("File too large"));
 #if defined(__SANITIZE_ADDRESS__)
@@ -364,7 +344,7 @@ TEST_F(Messages, ErrorsOfTheSystemSayWhatTheyAre) {
   int refused = 0;
   for (int files = 5; files < 16; ++files) {
     const Ran ran = run_program(command, fmt::format("bash -c 'ulimit -n {}; exec \"$@\"' - ", files));
-    std::filesystem::remove_all(folder_ / "run");
+    fs::remove_all(folder_ / "run");
     if (ran.code == 0) continue;
     ++refused;
     EXPECT_EQ(ran.code, 8) << ran.output;
@@ -379,10 +359,8 @@ TEST_F(Messages, PathsThatCannotBeAreNamedInOneLine) {
   for (const std::string& arguments :
        {"--run " + name, "--run " + name + " --resume", "eval --checkpoint " + name, "eval --run " + name}) {
     const bool trains = arguments.starts_with("--");
-    const Ran ran = run_program("trainer " + (trains ? "--config " + net + " " : "") + arguments);
-    EXPECT_EQ(ran.code, 8) << arguments << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr("a\\nb"));
-    EXPECT_THAT(ran.output, testing::EndsWith(": File name too long; check the path and its permissions\n"));
+    expect_ran(run_program("trainer " + (trains ? "--config " + net + " " : "") + arguments), 8, "a\\nb",
+               EndsWith(": File name too long; check the path and its permissions\n"));
   }
 }
 

@@ -22,19 +22,19 @@ class Reliability : public testing::Test {
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
   /// Trains in a folder from the start, or goes on with what it holds; the exit code.
-  int run(const std::filesystem::path& run, const std::map<std::string, std::string>& environment = {}) const {
+  int run(const fs::path& run, const std::map<std::string, std::string>& environment = {}) const {
     return exit_code(Child(arguments(run), file("log"), environment).wait());
   }
 
   /// The same arguments for every run: config.yaml, of which checkpoints hold a copy, then has the same text.
-  std::vector<std::string> arguments(const std::filesystem::path& run) const {
+  std::vector<std::string> arguments(const fs::path& run) const {
     std::vector<std::string> arguments = {"--config", file("net.yaml"),   "--set", "threads=1",
                                           "--set",    "loader.threads=1", "--run", run.string()};
-    if (std::filesystem::exists(run)) arguments.push_back("--resume");
+    if (fs::exists(run)) arguments.push_back("--resume");
     return arguments;
   }
 
-  std::map<std::string, std::string> fault(const std::filesystem::path& run, long at, const std::string& kind) const {
+  std::map<std::string, std::string> fault(const fs::path& run, long at, const std::string& kind) const {
     return {{"LD_PRELOAD", std::string(NIXIE_BINARY_DIR) + "/libnixie_faults.so"},
             {"NIXIE_FAULT_FOLDER", run.string()},
             {"NIXIE_FAULT_AT", std::to_string(at)},
@@ -50,9 +50,9 @@ class Reliability : public testing::Test {
 
   /// Whatever was done to the folder: its checkpoints are whole, and an undisturbed program ends the run as if nothing
   /// had been.
-  void expect_recovery(const std::filesystem::path& run_folder, const std::string& what) const {
+  void expect_recovery(const fs::path& run_folder, const std::string& what) const {
     for (const char* name : {"last.h5", "best.h5"})
-      if (std::filesystem::exists(run_folder / name)) {
+      if (fs::exists(run_folder / name)) {
         EXPECT_NO_THROW(verify_checkpoint(run_folder / name)) << name << " " << what;
       }
     ASSERT_EQ(run(run_folder), 0) << what << text_of(file("log"));
@@ -61,9 +61,9 @@ class Reliability : public testing::Test {
     EXPECT_EQ(kept.size(), wanted.size()) << what;
     for (const auto& file : wanted)
       EXPECT_TRUE(text_of(file.path()) == text_of(run_folder / file.name())) << file.name() << " differs " << what;
-    for (const auto& entry : std::filesystem::directory_iterator(run_folder))
-      EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path() << " " << what;
-    std::filesystem::remove_all(run_folder);
+    for (const auto& entry : fs::directory_iterator(run_folder))
+      EXPECT_THAT(entry.path().string(), Not(HasSubstr(".tmp."))) << entry.path() << " " << what;
+    fs::remove_all(run_folder);
   }
 
   /// Kills or fails one call in each of about `points` runs.
@@ -73,7 +73,7 @@ class Reliability : public testing::Test {
     long turn = 0;
     for (const std::string& kind : kinds)
       for (long at = 1 + turn++ % step; at <= all; at += step) {
-        const std::filesystem::path run_folder = folder_ / "broken";
+        const fs::path run_folder = folder_ / "broken";
         const std::string what = fmt::format("{} at call {} of {}", kind, at, all);
         const int code = run(run_folder, fault(run_folder, at, kind));
         ++codes[code];
@@ -84,7 +84,7 @@ class Reliability : public testing::Test {
         else
           EXPECT_TRUE(code == 8 || code == 0) << what << ": exit " << code << "\n" << text_of(file("log"));
         if (code == 8) {
-          EXPECT_THAT(text_of(file("log")), testing::HasSubstr(std::strerror(std::stoi(kind)))) << what;
+          EXPECT_THAT(text_of(file("log")), HasSubstr(std::strerror(std::stoi(kind)))) << what;
         }
         expect_recovery(run_folder, what);
       }
@@ -96,10 +96,10 @@ class Reliability : public testing::Test {
   /// Fails one reading call, or one that asks about a file, in each of about `points` resumed runs, each of a run that
   /// was killed half way.
   void disturb_reads(const std::vector<std::string>& kinds, long points, const std::string& which = "reads") const {
-    const std::filesystem::path half = folder_ / "half", broken = folder_ / "broken";
+    const fs::path half = folder_ / "half", broken = folder_ / "broken";
     EXPECT_EQ(run(half, fault(half, calls() / 2, "kill")), 128 + SIGKILL);
     const auto resumed = [&](long at, const std::string& kind) {
-      std::filesystem::copy(half, broken, std::filesystem::copy_options::recursive);
+      fs::copy(half, broken, fs::copy_options::recursive);
       auto environment = fault(broken, at, kind);
       environment["NIXIE_FAULT_CALLS"] = which;
       return run(broken, environment);
@@ -117,7 +117,7 @@ class Reliability : public testing::Test {
         ++codes[code];
         EXPECT_TRUE(code == 0 || (kind != "short" && kind != kInterrupted && code < 128))
             << what << ": " << code << text_of(file("log"));
-        EXPECT_THAT(text_of(file("log")), testing::Not(testing::HasSubstr("in use"))) << what;
+        EXPECT_THAT(text_of(file("log")), Not(HasSubstr("in use"))) << what;
         expect_recovery(broken, what);
       }
     std::string counted;
@@ -128,9 +128,9 @@ class Reliability : public testing::Test {
   /// Kills a resume of the finished run at each of about `points` calls, which loses no kept checkpoint even until the
   /// next one.
   void kill_resumed(long points) const {
-    const std::filesystem::path broken = folder_ / "broken";
+    const fs::path broken = folder_ / "broken";
     const auto resumed = [&](long at, const std::string& kind) {
-      std::filesystem::copy(folder_ / "whole", broken, std::filesystem::copy_options::recursive);
+      fs::copy(folder_ / "whole", broken, fs::copy_options::recursive);
       return run(broken, fault(broken, at, kind));
     };
     EXPECT_EQ(resumed(0, "none"), 0);
@@ -148,32 +148,32 @@ class Reliability : public testing::Test {
 
   /// Kills a resume with another optimizer at each of about `points` calls: a resume without the change goes on.
   void kill_changed(long points) const {
-    const std::filesystem::path broken = folder_ / "broken";
+    const fs::path broken = folder_ / "broken";
     const std::vector<std::string> resume = {"--run", broken.string(), "--resume"};
     std::vector<std::string> changed = resume;
     for (const char* set : {"optimizer.adam.weight_decay=0.01", "epochs=4", "steps=32"})
       changed.insert(changed.end(), {"--set", set});
     const auto resumed = [&](long at, const std::string& kind) {
-      std::filesystem::copy(folder_ / "whole", broken, std::filesystem::copy_options::recursive);
+      fs::copy(folder_ / "whole", broken, fs::copy_options::recursive);
       return exit_code(Child(changed, file("log"), fault(broken, at, kind)).wait());
     };
     EXPECT_EQ(resumed(0, "none"), 0);
     const long all = std::stol(text_of(file("count")));
-    std::filesystem::remove_all(broken);
+    fs::remove_all(broken);
     for (long at = 1; at <= all; at += std::max(1L, all / points)) {
       const std::string what = fmt::format("kill at call {} of {}", at, all);
       EXPECT_EQ(resumed(at, "kill"), 128 + SIGKILL) << what;
       ASSERT_EQ(exit_code(Child(resume, file("log")).wait()), 0) << what << text_of(file("log"));
       EXPECT_EQ(text_of(broken / "config.yaml"), load_checkpoint(broken / "last.h5").config) << what;
-      std::filesystem::remove_all(broken);
+      fs::remove_all(broken);
     }
     std::printf("%ld calls change the folder of a run that is resumed with a change; all recovered\n", all);
   }
 
   /// Trains on a disk of each size, which then gets room.
   void fill_disks(int sizes) const {
-    const std::filesystem::path disk = folder_ / "disk";
-    std::filesystem::create_directories(disk);
+    const fs::path disk = folder_ / "disk";
+    fs::create_directories(disk);
     int full = 0;
     for (int i = 0; i < sizes; ++i) {
       const int kilobytes = 4 + i * 1024 / sizes;
@@ -206,11 +206,11 @@ TEST_F(Reliability, AChangeKilledAtEveryCallStopsNoResumeLong) { kill_changed(1'
 
 // A good file that cannot be read for a moment is no damaged one, in whose place an older one would be taken.
 TEST_F(Reliability, ACheckpointThatTheSystemCannotReadStays) {
-  const std::filesystem::path run_folder = folder_ / "broken";
+  const fs::path run_folder = folder_ / "broken";
   for (const int error : {EIO, EMFILE, ENOMEM})
     for (const long at : {1, 2, 4, 6, 8}) {
       const std::string what = fmt::format("{} at read {}", std::strerror(error), at);
-      std::filesystem::copy(folder_ / "whole", run_folder, std::filesystem::copy_options::recursive);
+      fs::copy(folder_ / "whole", run_folder, fs::copy_options::recursive);
       auto environment = fault(run_folder / "last.h5", at, std::to_string(error));
       environment["NIXIE_FAULT_CALLS"] = "reads";
       const int code = run(run_folder, environment);
@@ -218,7 +218,7 @@ TEST_F(Reliability, ACheckpointThatTheSystemCannotReadStays) {
       EXPECT_TRUE(code == refused || code == 0) << what << ": " << code << text_of(file("log"));
       EXPECT_TRUE(text_of(run_folder / "last.h5") == text_of(folder_ / "whole" / "last.h5")) << what;
       if (code == 0) {
-        EXPECT_THAT(text_of(file("log")), testing::Not(testing::HasSubstr("last.h5"))) << what;
+        EXPECT_THAT(text_of(file("log")), Not(HasSubstr("last.h5"))) << what;
       }
       expect_recovery(run_folder, what);
     }
@@ -244,7 +244,7 @@ TEST_F(Reliability, KilledAtRandomTheRunGoesOnLong) {
   std::mt19937 random(std::random_device{}());
   int kills = 0, runs = 0;
   while (kills < 1000) {
-    const std::filesystem::path run_folder = folder_ / "broken";
+    const fs::path run_folder = folder_ / "broken";
     for (bool done = false; !done && kills < 1000;) {
       Child child(arguments(run_folder));
       sleep_ms(std::uniform_int_distribution(5, 250)(random));

@@ -1,3 +1,4 @@
+// Distributions draw element by element, from generators of their own.
 #include "nixie/apps/benchmark/subjects/distributions.h"
 
 #include <cmath>

@@ -7,7 +7,7 @@
 
 #include "nixie/apps/trainer/commands/completion.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
-#include "nixie/apps/trainer/commands/reference.h"
+#include "nixie/apps/trainer/commands/list_command.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/configs/parse/neon.h"

@@ -1,4 +1,4 @@
-// Everything a configuration can name, with fields, defaults and meaning.
+// trainer list: everything a configuration can name, with fields, defaults and meaning.
 #pragma once
 
 #include <string>

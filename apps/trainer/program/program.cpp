@@ -1,12 +1,17 @@
 // Every exception ends as one line and a number.
 #include "nixie/apps/trainer/program/program.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <new>
+#include <string_view>
 #include <system_error>
+#include <tuple>
 
 #if defined(__linux__)
 #include <malloc.h>
@@ -79,7 +84,17 @@ void save_addresses() {
 #endif
 }
 
+constexpr std::string_view kOutOfMemory = "out of memory; end other programs, or take a machine with more memory\n";
+
 }  // namespace
+
+void name_want_of_memory() {
+  static const std::terminate_handler ordinary = std::set_terminate([] {
+    if (std::current_exception()) ordinary();
+    std::ignore = ::write(2, kOutOfMemory.data(), kOutOfMemory.size());
+    ::_exit(static_cast<int>(Fault::memory));
+  });
+}
 
 void begin_program() {
   reserve_standard_descriptors();
@@ -99,7 +114,7 @@ int exit_code_of(Output output, const std::function<int()>& work, const std::str
     return end_with(Fault::storage, before + one_line(error.path1().string()) + ": " + error.code().message() + "; " +
                                         std::string(system_remedy(error.code().value())));
   } catch (const std::bad_alloc&) {
-    return end_with(Fault::memory, before + "out of memory; end other programs, or take a machine with more memory");
+    return end_with(Fault::memory, before + std::string(kOutOfMemory.substr(0, kOutOfMemory.size() - 1)));
   } catch (const std::exception& error) {
     return end_with(Fault::usage, before + one_line(error.what()));
   }

@@ -36,6 +36,10 @@ void tell(fmt::format_string<Parts...> format, Parts&&... parts) {
   tell_text(fmt::format(format, std::forward<Parts>(parts)...));
 }
 
+/// Has std::terminate without an exception, which is what the runtime calls where even the memory for one is wanting,
+/// end the program as any want of memory does. For a program's constructor: declaring the library's ops takes memory.
+void name_want_of_memory();
+
 /// To be called before a program does anything else: takes the descriptors 0 to 2 where they are closed, so that no
 /// file becomes standard output, has a write past a limit of file sizes fail with a message (SIGXFSZ would end the
 /// program without one), and under a limit of addresses has all threads share an arena, but for large arrays.

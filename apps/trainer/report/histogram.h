@@ -6,12 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "nixie/apps/trainer/objective.h"
-#include "nixie/core/step.h"
-#include "nixie/data/loader.h"
-#include "nixie/models/model.h"
-#include "nixie/optimizers/optimizer.h"
-
 namespace nixie {
 
 struct Histogram {
@@ -26,28 +20,5 @@ Histogram histogram_of(const std::string& name, std::span<const float> values, i
 
 /// A figure of bars with the range below and mean and deviation above it.
 std::string histogram_html(const Histogram& histogram);
-
-class GradientProbe {
- public:
-  /// Takes the first batch of the dataset as evaluation has it. References are kept.
-  GradientProbe(Backend& backend, const TrainConfig& config, const Model& model, const Optimizer& optimizer,
-                std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
-
-  /// The gradients of the `most` largest trained parameters, in the net's order; nothing is changed.
-  std::vector<Histogram> operator()(std::size_t most);
-
- private:
-  Outputs body(const Inputs& in) const;
-
-  const Model& model_;
-  const Optimizer& optimizer_;
-  Objective objective_;
-  std::uint64_t seed_;
-  Loader loader_;
-  Step step_;
-};
-
-/// The `most` largest of these, in their order.
-std::vector<Variable> largest(const std::vector<Variable>& variables, std::size_t most);
 
 }  // namespace nixie

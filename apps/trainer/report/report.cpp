@@ -12,7 +12,7 @@
 #include "nixie/apps/trainer/progress.h"
 #include "nixie/apps/trainer/record/csv_file.h"
 #include "nixie/apps/trainer/report/chart.h"
-#include "nixie/apps/trainer/report/histogram.h"
+#include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/report/picture.h"

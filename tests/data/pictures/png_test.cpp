@@ -141,8 +141,7 @@ TEST(Png, StopsDecompressingBehindTheLastRow) {
 TEST(Png, TooFewRowsAreDamage) {
   for (const std::size_t rows : {0, 1, 8}) {
     const Bytes file = png_of_rows(4, 9, 8, PNG_COLOR_TYPE_RGB, Bytes(rows * 13));
-    EXPECT_NE(error_of(Fault::data, [&] { decode_image(file, "a.png"); }).find("a.png: damaged PNG: "),
-              std::string::npos);
+    EXPECT_THAT(error_of(Fault::data, [&] { decode_image(file, "a.png"); }), HasSubstr("a.png: damaged PNG: "));
   }
 }
 
