@@ -6,7 +6,6 @@
 #include <cstring>
 #include <set>
 
-
 namespace nixie {
 namespace {
 
@@ -111,8 +110,7 @@ Outputs Evaluator::of_batch(const Inputs& in) const {
   for (std::int64_t shard = 0; shard < shards_.of_rank(); ++shard) {
     std::map<std::string, Tensor> own;
     for (const char* name : {"images", "labels", "weights"}) own.emplace(name, shards_.rows(in[name], shard));
-    for (const auto& [name, value] : sums(Inputs(std::move(own))))
-      parts[name].push_back(shards_.apart(value));
+    for (const auto& [name, value] : sums(Inputs(std::move(own)))) parts[name].push_back(shards_.apart(value));
   }
   Outputs outputs;
   for (const auto& [name, of_shards] : parts)
