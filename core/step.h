@@ -34,9 +34,9 @@ class Inputs {
 
 /// The first part of the path from a graph to a plan: simplifies the graph and applies a precision.
 Graph prepare(const Graph& graph, PrecisionPolicy precision);
-/// The second: writes short products out as arithmetic, and convolutions in the forms that a target computes fastest, and
-/// lets readers of cheap values recompute them. Leaves and numbers may be reached in another order from here on, several
-/// times, or not at all.
+/// The second: writes short products out as arithmetic, and convolutions in the forms that a target computes fastest,
+/// and lets readers of cheap values recompute them. Leaves and numbers may be reached in another order from here on,
+/// several times, or not at all.
 Graph rewrite(const Graph& prepared, const Target& target, Fusion fusion = Fusion::full);
 /// The third: fuses, lowers for the backend, and lays out memory. Externals, in order: the rewritten graph's leaves as
 /// they are first reached from its roots (leaves_of), then the outputs, then the Variables that are set and never read;

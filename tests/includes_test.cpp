@@ -31,7 +31,8 @@ const std::map<std::string, std::set<std::string>> kAllowed = {
 
 // The rooms of a folder from the ground up: each may include those before it, and itself.
 const std::map<std::string, std::vector<std::string>> kRooms = {
-    {"core", {"core/base", "core/graph", "core/ops", "core/state", "core/passes", "core/rewrites", "core/files", "core"}},
+    {"core",
+     {"core/base", "core/graph", "core/ops", "core/state", "core/passes", "core/rewrites", "core/files", "core"}},
     {"backends/cuda",
      {"backends/cuda/kernels/conv", "backends/cuda/device", "backends/cuda/compile", "backends/cuda/generate",
       "backends/cuda/families", "backends/cuda/rewrite", "backends/cuda/tune", "backends/cuda/run", "backends/cuda"}},

@@ -195,8 +195,7 @@ std::optional<Absorption> with_channel_parts(const Grouping& grouping, const Cho
   if (!stored || group.members.size() != 1) return {};
   const Choice whole = group.by ? group.by->choices.front() : Choice{.family = &reduce(), .kernel = group.members[0]};
   const Kernel& kernel = whole.kernel;
-  if (whole.family != &reduce() || kernel.head || kernel.domain != choice.kernel.domain ||
-      !reduces_to_channels(kernel))
+  if (whole.family != &reduce() || kernel.head || kernel.domain != choice.kernel.domain || !reduces_to_channels(kernel))
     return {};
   const std::vector<std::size_t> makers = grouping.writers_of(stored->slot);
   const int first = first_reducing(whole);

@@ -19,8 +19,8 @@ bool reduces_to_channels(const Kernel& kernel) {
 const Access* stored_channel_sum(const Plan& plan, const Kernel& kernel, const Operand& of) {
   const bool matrix = of.shape.rank() == 2;  // dy turned: [channels, rows]
   const Shape summed = matrix ? Shape{of.shape[1], of.shape[0]} : of.shape;
-  if (kernel.head || !reduces_to_channels(kernel) || kernel.domain != summed ||
-      kernel.loads.size() != 1 || kernel.stores.size() != 1 || kernel.stages.size() != 2)
+  if (kernel.head || !reduces_to_channels(kernel) || kernel.domain != summed || kernel.loads.size() != 1 ||
+      kernel.stores.size() != 1 || kernel.stages.size() != 2)
     return nullptr;
   const Access &load = kernel.loads[0], &store = kernel.stores[0];
   const Stage &full = kernel.stages[0], &kept = kernel.stages[1];
