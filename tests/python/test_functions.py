@@ -109,7 +109,7 @@ class Compile(unittest.TestCase):
         self.assertEqual(wrong, [])
 
     def test_the_interpreter_is_free_meanwhile(self):
-        x = nx.ones((700, 700))
+        x = nx.ones((1300, 1300))
         ticks, done = [], threading.Event()
 
         def tick():
