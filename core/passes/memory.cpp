@@ -211,7 +211,7 @@ void plan_memory(Plan& plan, const Target& target) {
     const Ancestors ancestors = find_waits(plan, touched, are_disjoint, std::equal_to<>());
     const auto together = [&](const Lifetime& a, const Lifetime& b) { return may_run_together(ancestors, a, b); };
     plan.arena_bytes = place(plan, all, together);
-    // What is computed during an exchange never waits for the memory that it takes.
+    // The slots of an exchange share no memory with kernels that may run beside it, so none waits for it.
     const std::vector<bool> exchanged = exchanged_slots(plan, touched);
     if (plan.arena_bytes > least + kRoomForOverlap)
       plan.arena_bytes = place(plan, all, [&](const Lifetime& a, const Lifetime& b) {

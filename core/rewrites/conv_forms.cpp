@@ -69,7 +69,8 @@ class ConvForms {
     return fold && folded_op(*fold, x) ? std::optional(Way{fold}) : std::nullopt;
   }
 
-  // What is made of random numbers alone is stored where these cannot be drawn as an image: as a mask, say.
+  // Whether x is computed as an image where its readers are. Random numbers that cannot be drawn as an image stay an
+  // array, and so does a mask that is made of them.
   static bool follows(const Fold& fold, const Tensor& x) {
     const Op& op = x.node().op;
     const auto is_drawn = [&](const Tensor& y) {

@@ -6,6 +6,7 @@
 
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/state/graph_walk.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
@@ -21,18 +22,13 @@ int heads_over(const Plan& plan, bool two_axes) {
 }
 
 // The backend under test, which computes heads of two spatial axes in no time.
-class TwoAxes : public Backend {
+class TwoAxes : public Forwarding {
  public:
+  TwoAxes() : Forwarding({std::shared_ptr<void>(), &cpu()}) {}
   std::string name() const override { return "two axes"; }
   Target target() const override {
     return {.channels_last = true, .seconds = [](const Plan& plan) { return heads_over(plan, false); }};
   }
-  void lower(Plan& plan) override { cpu().lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size) override { return cpu().allocate(size); }
-  void upload(const void* from, Buffer& to, std::int64_t size) override { cpu().upload(from, to, size); }
-  void download(Buffer& from, void* to, std::int64_t size) override { cpu().download(from, to, size); }
-  void synchronize() override { cpu().synchronize(); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu().compile(plan); }
 };
 
 Tensor numbers(const Shape& shape, unsigned seed) { return random_array(shape, -1, 1, seed).to(Dtype::f64); }

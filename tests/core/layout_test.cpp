@@ -1,22 +1,18 @@
 // Layout: a backend that wants channels last gets them, and nobody outside it can tell.
 #include "nixie/core/passes/layout.h"
 
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
 
 // The backend under test, asking for channels-last images and Variables.
-class ChannelsLast : public Backend {
+class ChannelsLast : public Forwarding {
  public:
+  ChannelsLast() : Forwarding({std::shared_ptr<void>(), &cpu()}) {}
   std::string name() const override { return "channels last"; }
   Target target() const override { return {.channels_last = true}; }
-  void lower(Plan& plan) override { cpu().lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size) override { return cpu().allocate(size); }
-  void upload(const void* from, Buffer& to, std::int64_t size) override { cpu().upload(from, to, size); }
-  void download(Buffer& from, void* to, std::int64_t size) override { cpu().download(from, to, size); }
-  void synchronize() override { cpu().synchronize(); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu().compile(plan); }
 };
 
 Array filters(unsigned seed) { return random_array({4, 3, 3, 2}, -1, 1, seed).to(Dtype::f32); }

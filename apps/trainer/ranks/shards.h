@@ -24,7 +24,8 @@ class Shards {
   std::int64_t of_batch() const { return of_rank_ * world_.size(); }
   /// The number in the batch of the rank's shard.
   std::int64_t number(std::int64_t shard) const { return world_.rank() * of_rank_ + shard; }
-  /// What is computed of a shard, kept apart from the work on others and from that on all; without `ordered` itself.
+  /// A value of one shard. No kernel computes it together with values of other shards or of the whole batch. Without
+  /// `ordered` it is `of_shard` itself.
   Tensor apart(const Tensor& of_shard) const;
   /// The rows of the rank's shard in values of its share, apart.
   Tensor rows(const Tensor& share, std::int64_t shard) const;
