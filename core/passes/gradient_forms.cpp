@@ -1,5 +1,5 @@
 // Joins padded arrays that are side by side, and moves gates and reductions from behind a max pooling's gradient to
-// before it.
+// before it, and checks of a product to its operands.
 #include "nixie/core/passes/gradient_forms.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
@@ -69,9 +70,9 @@ const Pool* max_pool_of(const Tensor& x, PoolRole role) {
 }
 
 // Formulas of one array, position by position, for another array in its place.
-class Formula {
+class Replacement {
  public:
-  Formula(const Tensor& of, const Tensor& instead, const MakeNode& make) : make_(make), shape_(instead.shape()) {
+  Replacement(const Tensor& of, const Tensor& instead, const MakeNode& make) : make_(make), shape_(instead.shape()) {
     done_.emplace(of.id(), instead);
   }
 
@@ -158,7 +159,7 @@ std::optional<Tensor> gated_before_pooling(const Map& mul, const std::vector<Ten
     forward.role = PoolRole::output;
     const Tensor& passes = factors[1 - i];
     if (!std::holds_alternative<Map>(passes.node().op) || passes.dtype() != Dtype::boolean) continue;
-    const auto gate = Formula(x, make(forward, {x}, dy.shape(), x.dtype()), make)(passes);
+    const auto gate = Replacement(x, make(forward, {x}, dy.shape(), x.dtype()), make)(passes);
     if (!gate) continue;
     std::vector<Tensor> gated{dy, *gate};
     if (i == 1) std::swap(gated[0], gated[1]);
@@ -175,8 +176,8 @@ std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor&
   const std::optional<Tensor> dx = gradient_behind(x);
   if (!dx) return {};
   const Tensor& dy = dx->inputs()[0];
-  const auto of_passed = Formula(*dx, dy, make)(x),
-             of_zero = Formula(*dx, make(Constant{0, false}, {}, shape, dx->dtype()), make)(x);
+  const auto of_passed = Replacement(*dx, dy, make)(x),
+             of_zero = Replacement(*dx, make(Constant{0, false}, {}, shape, dx->dtype()), make)(x);
   if (!of_passed || !of_zero) return {};
   Reduce smaller{reduce.kind, {}};
   for (int axis : reduce.axes)
@@ -191,6 +192,31 @@ std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor&
   if (reduce.kind == min) return zeros > 0 ? minimum(passed, *of_zero) : passed;
   const double share = static_cast<double>(zeros) / static_cast<double>(all);
   return passed * (1 - share) + *of_zero * share;
+}
+
+std::optional<Tensor> finite_operands(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype,
+                                      const MakeNode& make) {
+  const auto map_of = [](const Tensor& y) { return std::get_if<Map>(&y.node().op); };
+  if (reduce.kind != ReduceKind::min || shape.size() != 1) return {};
+  Tensor check = x;
+  while (map_of(check) && map_of(check)->op->traits.result == ResultType::cast) check = Tensor(check.inputs()[0]);
+  const Map* map = map_of(check);
+  if (!map || map->op->formula.body.size() != 2 || map->op->formula.body.back().primitive != Primitive::is_finite)
+    return {};
+  const Tensor& product = check.inputs()[0];
+  if (!std::holds_alternative<Matmul>(product.node().op) || product.dtype() != Dtype::f32) return {};
+  const Tensor &a = product.inputs()[0], &b = product.inputs()[1];
+  const std::int64_t read = a.shape().size() + b.shape().size();
+  if (a.dtype() != Dtype::f16 || b.dtype() != Dtype::f16 || a.shape()[a.rank() - 1] < 1) return {};
+  if (read >= product.shape().size()) return {};
+  const auto of = [&](const Tensor& operand) {
+    Reduce all{ReduceKind::min, {}};
+    for (int axis = 0; axis < operand.rank(); ++axis)
+      if (operand.shape()[axis] != 1) all.axes.push_back(axis);
+    const Tensor finite = *Replacement(product, operand, make)(x);
+    return all.axes.empty() ? finite : make(all, {finite}, shape, dtype);
+  };
+  return dtype == Dtype::boolean ? logical_and(of(a), of(b)) : minimum(of(a), of(b));
 }
 
 }  // namespace nixie

@@ -1,4 +1,4 @@
-// Gradients in smaller forms, for simplify: of arrays that are taken apart, and through a max pooling.
+// Gradients in smaller forms, for simplify: of arrays that are taken apart, through a max pooling, and of products.
 #pragma once
 
 #include <functional>
@@ -28,5 +28,11 @@ std::optional<Tensor> gated_before_pooling(const Map& mul, const std::vector<Ten
 /// what measures such a gradient does not keep it.
 std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype,
                                              const MakeNode& make);
+
+/// Whether all elements of a product of f16 matrices in f32 are finite, as whether those of both matrices are, which
+/// are fewer; none if the reduction is another. An infinity or a NaN of an operand makes its row or column one, and a
+/// sum of finite terms below 2^32 is far below f32's largest number. So checking a weight's gradient does not read it.
+std::optional<Tensor> finite_operands(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype,
+                                      const MakeNode& make);
 
 }  // namespace nixie

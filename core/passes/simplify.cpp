@@ -154,6 +154,7 @@ class Simplifier {
     }
     if (const auto* reduce = std::get_if<Reduce>(&op)) {
       if (const auto smaller = reduced_before_pooling(*reduce, *x, shape, dtype, make)) return *smaller;
+      if (const auto fewer = finite_operands(*reduce, *x, shape, dtype, make)) return *fewer;
       if (Tensor sum = factored(*reduce, *x, shape, dtype); sum.id()) return sum;
     }
     return unique(op, std::move(inputs), shape, dtype);

@@ -206,6 +206,43 @@ TEST(Simplify, ReductionsAreBeforeMaxPoolings) {
   }
 }
 
+// Whether a product of halves in f32 is finite is a question to its operands.
+TEST(Simplify, ProductsOfHalvesAreFiniteWhereTheirOperandsAre) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = NAN;
+  struct Case {
+    const char* what;
+    Dtype operands, product;
+    double a, b;  // one element of each
+    std::int64_t terms;
+    bool is_finite, is_moved;
+  };
+  const Case cases[] = {
+      {"finite", Dtype::f16, Dtype::f32, 65504, -65504, 3, true, true},
+      {"an infinity on the left", Dtype::f16, Dtype::f32, kInfinity, 0, 3, false, true},
+      {"a NaN on the right", Dtype::f16, Dtype::f32, 0, kNaN, 3, false, true},
+      {"one term", Dtype::f16, Dtype::f32, 1, -kInfinity, 1, false, true},
+      {"the operands have more elements", Dtype::f16, Dtype::f32, kInfinity, 1, 30, false, false},
+      {"halves, which may overflow", Dtype::f16, Dtype::f16, 1, 1, 3, true, false},
+      {"bf16 has f32's range", Dtype::bf16, Dtype::f32, 1e30, 1e30, 3, false, false},
+      {"f32", Dtype::f32, Dtype::f32, 1, 1, 3, true, false},
+  };
+  for (const Case& of : cases) {
+    const auto operand = [&](Shape shape, double value, std::int64_t place) {
+      Array array = random_array(std::move(shape), -1, 1, 1);
+      array.data<double>()[place] = value;
+      return evaluate(retype(array, of.operands), cpu()).array();
+    };
+    const Tensor a = operand({20, of.terms}, of.a, of.terms - 1),
+                 b = operand({of.terms, 30}, of.b, (of.terms - 1) * 30);  // the same term of one element
+    const Tensor product = Tensor::make(Matmul{}, {a, b}, {20, 30}, of.product), finite = all(is_finite(product));
+    const std::vector<Tensor> nodes = topological(simplify({.outputs = {finite}}));
+    EXPECT_EQ(std::ranges::none_of(nodes, [](const Tensor& x) { return std::holds_alternative<Matmul>(x.node().op); }),
+              of.is_moved)
+        << of.what;
+    EXPECT_EQ(testing::values_of(finite)[0], of.is_finite) << of.what;
+  }
+}
+
 // Arrays that are padded with zeros and fill a shape side by side need no sum.
 TEST(Simplify, SumsOfPaddedArraysAreConcats) {
   struct Box {
