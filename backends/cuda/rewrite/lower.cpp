@@ -42,7 +42,6 @@ void choose(Plan& plan, const Chip& chip, bool winograd) {
   if (winograd && chip.has_wgmma()) lower_to_winograd(plan, chip);
   split_rows(plan);
   lay_out_pools(plan);
-  if (chip.has_wgmma()) pack_rows_fp32(plan, chip);
   unfold_convs(plan, chip);
 
   Grouping grouping(plan, chip);

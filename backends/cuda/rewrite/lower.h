@@ -24,8 +24,6 @@ Target target_of(const Chip& chip, bool winograd = true);
 void split_rows(Plan& plan);
 /// Copies results and gradients of max poolings to channels-last.
 void lay_out_pools(Plan& plan);
-/// Packs f32 first layers, whose number of channels is not a multiple of four, by rows of their windows.
-void pack_rows_fp32(Plan& plan, const Chip& chip);
 /// Computes 16-bit convolutions of 3x3 with stride 1 by Winograd with tiles of 2x2 if an estimate says that this is
 /// faster, or `wherever_possible`. If the transformed matrices would take more than `most_bytes`, the batch is
 /// processed in parts.

@@ -320,11 +320,9 @@ inline std::vector<Case> cases() {
                                          {"first_bytes_3x3_unpadded_in_rows", 4},
                                          {"forward_packed_ieee", -2},
                                          {"forward_rows_3x3_ieee", -2},
-                                         {"forward_rows_c6_ieee", -2},
                                          {"forward_rows_7x7_ieee", -2},
                                          {"forward_rows_11x11_ieee", -2},
-                                         {"filter_grad_rows_7x7_ieee", -2},
-                                         {"filter_grad_rows_11x11_ieee", -2},
+                                         {"filter_grad_rows_7x7_ieee", -1},
                                          {"forward_packed_fp32", -4}};
   for (Case& one : all)
     if (const auto found = fewer.find(one.name); found != fewer.end()) one.fewer = found->second;

@@ -29,7 +29,6 @@ inline void add_multiply_add_cases(std::vector<Case>& all) {
   add_float("forward_packed", forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
             Forward::bias_relu);
   add_float("forward_rows_3x3", forward, {32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu);
-  add_float("forward_rows_c6", forward, {64, 6, 40, 40, 32, 3, 3}, Forward::residual);
   add_float("forward_rows_7x7", forward, {4, 3, 112, 114, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu);
   add_float("forward_rows_11x11", forward, {3, 3, 131, 127, 96, 11, 11, {4, 4}, {2, 2}, {1, 1}, Dtype::f32, true},
             Forward::bias_relu);
@@ -58,8 +57,7 @@ inline void add_multiply_add_cases(std::vector<Case>& all) {
 
   add_float("filter_grad_rows_few_fall_back", filter_grad, {32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::updated,
             0);
-  add_float("filter_grad_rows_7x7", filter_grad, {4, 3, 112, 114, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored);
-  add_float("filter_grad_rows_11x11", filter_grad, {3, 3, 131, 127, 96, 11, 11, {4, 4}, {2, 2}}, Gradient::updated);
+  add_float("filter_grad_rows_7x7", filter_grad, {16, 3, 112, 114, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored);
 }
 
 /// f32 layers in halves: scales and a copy to halves of both operands; one more of row-packed images, with their

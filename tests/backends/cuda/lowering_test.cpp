@@ -191,7 +191,7 @@ TEST(CudaLowering, FirstLayersOfFloatsReadBytes) {
   using hopper_plans::First;
   for (hopper_plans::Layer layer : {hopper_plans::Layer{32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}},
                                     {16, 3, 95, 95, 64, 11, 11, {4, 4}, {2, 2}},
-                                    {16, 3, 64, 60, 64, 7, 7, {2, 2}, {3, 3}}}) {
+                                    {32, 3, 112, 108, 32, 7, 7, {2, 2}, {3, 3}}}) {
     layer.dtype = Dtype::f32, layer.bytes = true;
     const std::string name = fmt::format("{}x{}", layer.r, layer.s);
     expect_bytes_read(hopper_plans::first_layer(name, layer, First::forward), 0, 1e-5);

@@ -1,5 +1,5 @@
-// Limits and cost of conv_ffma, for the rewrite of first layers by rows (rewrite/pack_rows_fp32.cpp) and for the choice
-// between multiply-adds and planes (conv_cost.cpp).
+// Limits and cost of conv_ffma, for forms of first layers (rewrite/unfold/form.cpp) and for the choice between
+// multiply-adds and planes (conv_cost.cpp).
 #pragma once
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
