@@ -36,7 +36,7 @@ TEST(RoundedSumsRun, BadInputIsNamed) {
       {"{width: 16}", "unknown key width"},
       {"f16", "expected a map of fields"}};
   for (const auto& [sums, text] : rows) {
-    const std::string line = error_of(Fault::config, [&] { trained(fmt::format("formats: [{{sums: {}}}]\n", sums)); });
+    const std::string line = error_of([&] { trained(fmt::format("formats: [{{sums: {}}}]\n", sums)); });
     EXPECT_THAT(line, HasSubstr(text));
   }
 }
