@@ -16,6 +16,10 @@ namespace {
 constexpr std::int64_t kSteps = 16;  // that a history holds
 constexpr OperandRole kRoles[] = {OperandRole::weights, OperandRole::activations, OperandRole::gradients};
 
+Sums sums_of(const FormatRule& rule) {
+  return rule.sums.format.empty() ? Sums() : sums_in(format_named(rule.sums.format), rule.sums.every);
+}
+
 const std::string& format_of(const FormatRule& rule, OperandRole role) {
   if (role == OperandRole::weights) return rule.weights;
   return role == OperandRole::activations ? rule.activations : rule.gradients;
@@ -77,6 +81,7 @@ OperandFormats::OperandFormats(const std::vector<FormatRule>& rules, const Forwa
     check_fields(rules[i]);
     for (const OperandRole role : kRoles)
       if (const std::string& format = format_of(rules[i], role); !format.empty()) format_named(format);
+    sums_of(rules[i]);
     const bool any =
         std::ranges::any_of(layers, [&](const std::string& layer) { return matches_wildcard(layer, rules[i].layers); });
     check(any, field_text(rules[i].layers), " holds no layer with a product; these are ",
@@ -117,6 +122,13 @@ OperandRule OperandFormats::rule(const Pass& pass) const {
           return quantized_by_history(x, histories_.at(name), now, format, rounding, random);
         return scaled_quantized(x, format, scaling_of(*rule, x, role), rounding, random);
       };
+}
+
+SumsRule OperandFormats::sums() const {
+  return [*this](const std::string& layer) {
+    const FormatRule* rule = rule_of(layer);
+    return rule ? sums_of(*rule) : Sums();
+  };
 }
 
 Tensor OperandFormats::saturated(const Tensor& x, OperandRole role, const std::string& layer, int number) const {

@@ -16,6 +16,20 @@
 
 namespace nixie {
 
+/// Sums of products that are rounded to the nearest number of a format whenever `every` more terms are added.
+struct SumsOptions {
+  std::string format = "";
+  int every = 32;
+
+  static constexpr const char* name = "sums";
+  static constexpr auto fields() {
+    return field_list(
+        field("format", &SumsOptions::format, "format that sums are rounded to, to nearest; \"\" = they are f32"),
+        field("every", &SumsOptions::every, "terms after which they are rounded: 16, 32 or 64", {16, 64}));
+  }
+};
+inline std::string field_text(const SumsOptions& sums) { return fields_text(sums); }
+
 /// An empty format leaves operands as they are. The first rule whose `layers` holds a layer's path counts.
 struct FormatRule {
   std::string layers = "*";
@@ -23,6 +37,7 @@ struct FormatRule {
   std::string rounding = "nearest";
   std::string scale = "tensor";
   int block = 32;
+  SumsOptions sums = {};
 
   static constexpr const char* name = "format";
   static constexpr auto fields() {
@@ -38,7 +53,9 @@ struct FormatRule {
               "axis 1, of weights of axis 0; blocks are along axis 1; history is a tensor's, from the 16 training "
               "steps before, which saves a pass over it",
               one_of("none tensor channel block history")),
-        field("block", &FormatRule::block, "numbers of a block", {1, 65536}));
+        field("block", &FormatRule::block, "numbers of a block", {1, 65536}),
+        field("sums", &FormatRule::sums,
+              "accumulators: of outputs, and of the gradients of inputs and weights (docs/numerics.md)"));
   }
 };
 inline std::string field_text(const FormatRule& rule) { return fields_text(rule); }
@@ -57,6 +74,8 @@ class OperandFormats {
 
   /// What the rules make of the operands of one run of the net, behind the rule in force, which sees them unrounded.
   OperandRule rule(const Pass& pass) const;
+  /// How the sums of each layer's products are rounded.
+  SumsRule sums() const;
   /// True where an operand, the `number`th of this role in its layer, is beyond what its format holds with the scale of
   /// this step; empty where it has no format. Call it before the operand is rounded.
   Tensor saturated(const Tensor& x, OperandRole role, const std::string& layer, int number) const;

@@ -42,7 +42,7 @@ Model Model::with_formats(const std::vector<FormatRule>& rules) const {
   if (rules.empty()) return result;
   result.formats_.emplace(rules, forward_, input_, result.parameters_);
   result.forward_ = [forward = forward_, formats = *result.formats_](const Tensor& x, const Pass& pass) {
-    const OperandScope scope(formats.rule(pass));
+    const OperandScope scope(formats.rule(pass), formats.sums());
     return forward(x, pass);
   };
   return result;

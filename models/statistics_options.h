@@ -25,8 +25,8 @@ struct StatisticsOptions {
         field("histograms", &S::histograms,
               "steps from one with histograms of exponents to the next, each a multiple of every; 0 = none", {0, 1e9}),
         field("shadow", &S::shadow,
-              "up to eight formats (docs/numerics.md) whose errors on the run's own values are measured, without "
-              "storing anything in them"),
+              "up to eight formats (docs/numerics.md) whose errors on a sample of the run's own values are measured, "
+              "without storing anything in them"),
         field("scale", &S::scale, "which numbers share a power of two in these formats, as in formats",
               one_of("none tensor channel block")),
         field("block", &S::block, "numbers of a block", {1, 65536}));

@@ -57,6 +57,10 @@ std::string op_text(const Op& op) {
           [](const Collective& o) { return std::string(to_string(o.kind)); },
           [](const Random& o) { return std::string(o.kind == RandomKind::uniform ? "uniform" : "normal"); },
           [](const Matmul&) { return std::string("matmul"); },
+          [](const RoundedProduct& o) {
+            return std::visit([](const auto& product) { return op_text(product); }, o.product) +
+                   fmt::format(" sums {} every {}", o.sums.merge->name, o.sums.every);
+          },
           [](const Conv& o) {
             return fmt::format("conv {} stride {} pad {}", role_text(o.role), list(o.stride), list(o.pad));
           },

@@ -10,9 +10,8 @@ OpRole role_of(const Op& op) {
                         [](const Reduce&) { return OpRole::reduction; },
                         []<OneOf<Expand, Reshape, Permute, Slice, Pad> T>(const T&) { return OpRole::view; },
                         [](const Concat&) { return OpRole::concat; },
-                        []<OneOf<Gather, Scatter, ArgSort, Scan, Matmul, Conv, Pool, Collective> T>(const T&) {
-                          return OpRole::head;
-                        },
+                        []<OneOf<Gather, Scatter, ArgSort, Scan, Matmul, Conv, RoundedProduct, Pool, Collective> T>(
+                            const T&) { return OpRole::head; },
                     },
                     op);
 }

@@ -135,6 +135,23 @@ struct Conv {
   int groups = 1;
   Math math = Math::ieee;
 };
+/// Sums that are rounded on the way. `merge` (sum, group) gives the sum with a group's terms, rounded to a format
+/// (sums_in in core/ops/formats.h).
+struct Sums {
+  int every = 0;  ///< terms of a group; 0: sums are f32 and never rounded
+  std::shared_ptr<const ElementwiseInfo> merge = {};
+  /// Longer sums are cut into parts of this many terms; the last is shorter. Parts are merged as groups are.
+  static constexpr int kPart = 4096;
+};
+/// A product or convolution with such sums. It is an op of its own, so that no rewrite or kernel of plain products
+/// takes it. Terms are those of k; in a convolution of each window position in turn its channels (of an input gradient
+/// filters), in a filter gradient of each image in turn its output's pixels; those outside the images count as 0. Each
+/// part begins with 0. A group's terms are added in f32: by multiply-adds in order from 0, on tensor cores in theirs.
+/// No result is -0.
+struct RoundedProduct {
+  std::variant<Matmul, Conv> product = {};
+  Sums sums = {};
+};
 enum class PoolKind : std::uint8_t { max, average };
 enum class PoolRole : std::uint8_t {
   output,  ///< input x [N, C, spatial...]
@@ -167,7 +184,7 @@ struct Collective {
 };
 
 using Op = std::variant<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Gather,
-                        Scatter, ArgSort, Scan, Random, Matmul, Conv, Pool, Collective>;
+                        Scatter, ArgSort, Scan, Random, Matmul, Conv, RoundedProduct, Pool, Collective>;
 
 template <class... F>
 struct overloaded : F... {
@@ -180,6 +197,13 @@ overloaded(F...) -> overloaded<F...>;
 /// reports every visit that lacks a new kind.
 template <class T, class... Kinds>
 concept OneOf = (std::is_same_v<T, Kinds> || ...);
+
+/// The Matmul or Conv that an op, or a head's, computes, its sums rounded or not; null for others.
+template <class Product, class Ops>
+const Product* product_in(const Ops& op) {
+  const auto* rounded = std::get_if<RoundedProduct>(&op);
+  return rounded ? std::get_if<Product>(&rounded->product) : std::get_if<Product>(&op);
+}
 
 /// How a kernel gets a node's elements.
 enum class OpRole : std::uint8_t {

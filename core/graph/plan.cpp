@@ -85,6 +85,10 @@ std::string describe(const Head& head) {
   return std::visit(
       overloaded{
           [](const Matmul&) -> std::string { return "matmul"; },
+          [](const RoundedProduct& rounded) {
+            return std::visit([](const auto& product) { return describe({.op = product}); }, rounded.product) +
+                   fmt::format(" sums rounded every {}", rounded.sums.every);
+          },
           [](const Conv& conv) {
             constexpr std::string_view roles[] = {"output", "input_grad", "filter_grad"};
             return fmt::format("conv {} stride {} pad {} dilation {} groups {}", roles[static_cast<int>(conv.role)],
@@ -142,8 +146,8 @@ void print(std::string& out, std::size_t index, const Group& group) {
 }  // namespace
 
 bool multiplies_tf32(const Head& head) {
-  const auto* matmul = std::get_if<Matmul>(&head.op);
-  const auto* conv = std::get_if<Conv>(&head.op);
+  const auto* matmul = product_in<Matmul>(head.op);
+  const auto* conv = product_in<Conv>(head.op);
   return (matmul && matmul->math == Math::tf32) || (conv && conv->math == Math::tf32);
 }
 

@@ -72,7 +72,7 @@ struct Operand {
 /// A kernel's loop before its stages: computes one value per domain position, read by Primitive::head.
 /// Operands are the op's inputs in order; the head's result has the kernel's domain as its shape.
 struct Head {
-  std::variant<Matmul, Conv, Pool, Gather, Scatter, ArgSort, Scan, Collective> op = {};
+  std::variant<Matmul, Conv, RoundedProduct, Pool, Gather, Scatter, ArgSort, Scan, Collective> op = {};
   std::vector<Operand> operands = {};
   Dtype dtype = Dtype::f32;  ///< of the result; halves accumulate in float
 };

@@ -52,9 +52,9 @@ double conv_flop(ConvRole role, const Shape& result, const Shape& first, const S
 double flop(const Kernel& kernel) {
   if (!kernel.head) return 0;
   const std::vector<Operand>& operands = kernel.head->operands;
-  if (std::holds_alternative<Matmul>(kernel.head->op))
+  if (product_in<Matmul>(kernel.head->op))
     return 2 * static_cast<double>(kernel.domain.size()) * static_cast<double>(operands[0].shape[-1]);
-  const auto* conv = std::get_if<Conv>(&kernel.head->op);
+  const auto* conv = product_in<Conv>(kernel.head->op);
   return conv ? conv_flop(conv->role, kernel.domain, operands[0].shape, operands[1].shape) : 0;
 }
 

@@ -57,12 +57,21 @@ int spatial_axes(const Tensor& x, const Tensor& w, const char* name) {
   return x.rank() - 2;
 }
 
-Tensor conv_node(const Conv& op, ConvRole role, const Tensor& a, const Tensor& b, const Shape& shape) {
+Op with_sums(const auto& product, const Sums& sums, Dtype dtype) {
+  if (sums.every == 0) return product;
+  check(is_floating(dtype) && dtype != Dtype::f64, "sums of ", dtype, " are not rounded, expected f32 or halves");
+  return RoundedProduct{product, sums};
+}
+
+Tensor conv_node(const Conv& op, const Sums& sums, ConvRole role, const Tensor& a, const Tensor& b,
+                 const Shape& shape) {
   Conv with_role = op;
   with_role.role = role;
   const Dtype dtype = dtype_of_product(a, b);
-  return Tensor::make(std::move(with_role), {retype(a, dtype), retype(b, dtype)}, shape, dtype);
+  return Tensor::make(with_sums(with_role, sums, dtype), {retype(a, dtype), retype(b, dtype)}, shape, dtype);
 }
+
+Sums sums_of(const Sums& asked) { return asked.every > 0 ? asked : OperandScope::sums(); }
 
 }  // namespace
 
@@ -88,23 +97,55 @@ Tensor matmul(const Tensor& plain_left, const Tensor& plain_right, MatmulOptions
   std::vector<std::int64_t> sizes = batch.sizes();
   sizes.insert(sizes.end(), {a.shape()[-2], b.shape()[-1]});
   // Products of two 8-bit floats are exact in f32, those of bytes in i32, so kernels may read them as they are.
+  const Sums sums = sums_of(options.sums);
   const auto is_byte = [](const Tensor& x) { return x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8; };
-  const bool as_stored = (is_f8(a.dtype()) && is_f8(b.dtype())) || (is_byte(a) && is_byte(b));
+  const bool as_stored = sums.every == 0 && ((is_f8(a.dtype()) && is_f8(b.dtype())) || (is_byte(a) && is_byte(b)));
   const auto operand = [&](const Tensor& x) { return as_stored ? with_batch(x) : retype(with_batch(x), dtype); };
-  Tensor y = Tensor::make(Matmul{}, {operand(a), operand(b)}, Shape(std::move(sizes)), dtype);
+  Tensor y = Tensor::make(with_sums(Matmul{}, sums, dtype), {operand(a), operand(b)}, Shape(std::move(sizes)), dtype);
   if (left.rank() == 1) y = squeeze(y, {-2});
   if (right.rank() == 1) y = squeeze(y, {-1});
   return OperandScope::product(y);
 }
-Gradients gradient(const Matmul&, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
+namespace {
+
+Gradients matmul_gradient(const Sums& sums, const Tensor& g, const std::vector<Tensor>& x) {
   // An operand read transposed gets its gradient as a transpose too: the views cancel, and what was transposed (a
   // weight) finds its gradient in its own order, where the update fuses with the product.
   const auto is_transposed = [](const Tensor& operand) { return std::holds_alternative<Permute>(operand.node().op); };
-  const Tensor a =
-      is_transposed(x[0]) ? transpose(matmul(x[1], g, {.trans_b = true}), -1, -2) : matmul(g, x[1], {.trans_b = true});
-  const Tensor b =
-      is_transposed(x[1]) ? transpose(matmul(g, x[0], {.trans_a = true}), -1, -2) : matmul(x[0], g, {.trans_a = true});
+  const MatmulOptions left{.trans_a = true, .sums = sums}, right{.trans_b = true, .sums = sums};
+  const Tensor a = is_transposed(x[0]) ? transpose(matmul(x[1], g, right), -1, -2) : matmul(g, x[1], right);
+  const Tensor b = is_transposed(x[1]) ? transpose(matmul(g, x[0], left), -1, -2) : matmul(x[0], g, left);
   return {a, b};
+}
+
+// The three roles are closed under differentiation: each is linear in both of its inputs.
+Gradients conv_gradient(const Conv& op, const Sums& sums, const Tensor& g, const std::vector<Tensor>& x) {
+  const Tensor &a = x[0], &b = x[1];
+  const auto role = [&](ConvRole to, const Tensor& left, const Tensor& right, const Tensor& of) {
+    return conv_node(op, sums, to, left, right, of.shape());
+  };
+  switch (op.role) {
+    case ConvRole::output:
+      return {role(ConvRole::input_grad, g, b, a), role(ConvRole::filter_grad, g, a, b)};
+    case ConvRole::input_grad:
+      return {role(ConvRole::output, g, b, a), role(ConvRole::filter_grad, a, g, b)};
+    case ConvRole::filter_grad:
+      break;
+  }
+  return {role(ConvRole::output, b, g, a), role(ConvRole::input_grad, a, g, b)};
+}
+
+}  // namespace
+
+Gradients gradient(const Matmul&, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
+  return matmul_gradient({}, g, x);
+}
+Gradients gradient(const Conv& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
+  return conv_gradient(op, {}, g, x);
+}
+Gradients gradient(const RoundedProduct& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
+  const auto* conv = std::get_if<Conv>(&op.product);
+  return conv ? conv_gradient(*conv, op.sums, g, x) : matmul_gradient(op.sums, g, x);
 }
 
 Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {
@@ -122,7 +163,8 @@ Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options) {
     op.stride[at] = bounded_stride(x.shape()[i + 2], w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]);
   }
   const Tensor left = OperandScope::operand(x), right = OperandScope::operand(w);
-  return OperandScope::product(conv_node(op, ConvRole::output, left, right, Shape(std::move(sizes))));
+  const Shape shape(std::move(sizes));
+  return OperandScope::product(conv_node(op, sums_of(options.sums), ConvRole::output, left, right, shape));
 }
 
 Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, const std::vector<int>& output_pad) {
@@ -143,22 +185,8 @@ Tensor deconv(const Tensor& x, const Tensor& w, const ConvOptions& options, cons
     op.stride[at] = bounded_stride(sizes.back(), w.shape()[i + 2], op.stride[at], op.pad[at], op.dilation[at]);
   }
   const Tensor left = OperandScope::operand(x), right = OperandScope::operand(w);
-  return OperandScope::product(conv_node(op, ConvRole::input_grad, left, right, Shape(std::move(sizes))));
-}
-
-// The three roles are closed under differentiation: each is linear in both of its inputs.
-Gradients gradient(const Conv& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
-  const Tensor &a = x[0], &b = x[1];
-  switch (op.role) {
-    case ConvRole::output:
-      return {conv_node(op, ConvRole::input_grad, g, b, a.shape()),
-              conv_node(op, ConvRole::filter_grad, g, a, b.shape())};
-    case ConvRole::input_grad:
-      return {conv_node(op, ConvRole::output, g, b, a.shape()), conv_node(op, ConvRole::filter_grad, a, g, b.shape())};
-    case ConvRole::filter_grad:
-      break;
-  }
-  return {conv_node(op, ConvRole::output, b, g, a.shape()), conv_node(op, ConvRole::input_grad, a, g, b.shape())};
+  const Shape shape(std::move(sizes));
+  return OperandScope::product(conv_node(op, sums_of(options.sums), ConvRole::input_grad, left, right, shape));
 }
 
 namespace {

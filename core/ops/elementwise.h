@@ -256,6 +256,7 @@ class Elementwise {
   /// The same with the result type, for ops of ResultType::cast and retyped.
   Tensor call(std::vector<Tensor> inputs, Dtype result) const;
   const ElementwiseInfo& info() const { return *info_; }
+  const std::shared_ptr<const ElementwiseInfo>& shared_info() const { return info_; }
 
  private:
   template <class T, std::size_t>

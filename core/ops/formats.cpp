@@ -1,4 +1,4 @@
-// The formats by name, and rounding to them as formulas of exact arithmetic.
+// The formats by name, and the ops that round to them.
 #include "nixie/core/ops/formats.h"
 
 #include <cmath>
@@ -10,12 +10,13 @@
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/operands.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/ops/rounding.h"
 
 namespace nixie {
 namespace {
 
 constexpr int kMostMantissaBits = 21;
-constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double power_of_two(int exponent) { return std::ldexp(1.0, exponent); }
 
@@ -87,47 +88,9 @@ std::vector<int> numbers_in(std::string_view text, std::string_view pattern) {
   return text.empty() ? numbers : std::vector<int>{};
 }
 
-// ---- rounding ----
-
-/// The magnitude on the format's grid, whose exponents have no end. Adding and subtracting 1.5 times a power of two
-/// whose last bit is the distance of a's neighbours rounds to it, ties to even, and is exact otherwise.
-Symbol on_grid(Symbol a, Symbol binade, const Format& format, Rounding rounding, int precision, const Symbol* random) {
-  const Symbol anchor = binade * (1.5 * power_of_two(precision - 1 - format.mantissa_bits));
-  const Symbol nearest = (a + anchor) - anchor;
-  if (rounding == Rounding::nearest) return nearest;
-  const Symbol quantum = binade * power_of_two(-format.mantissa_bits);
-  const Symbol below = select(nearest > a, nearest - quantum, nearest);
-  return rounding == Rounding::toward_zero ? below : select(*random * quantum < a - below, below + quantum, below);
-}
-
-Symbol rounded(Symbol x, const Format& format, Rounding rounding, int precision, const Symbol* random) {
-  const double far = format.saturating   ? format.largest
-                     : format.infinities ? kInfinity
-                     : format.nan        ? kNaN
-                                         : format.largest;
-  const Symbol a = abs(x);
-  // With 8 bits of exponent the anchor of large numbers would leave f32, and small ones would not leave room for the
-  // random bits: these are moved by 2^40 towards the middle and back.
-  const bool is_wide = precision == 24 && std::ilogb(format.largest) + precision - format.mantissa_bits > 126;
-  const double down = power_of_two(-40), up = power_of_two(40), least = power_of_two(1 - format.bias);
-  const Symbol is_large = a >= up;
-  const Symbol moved = is_wide ? a * select(is_large, down, up) : a;
-  const Symbol grid =
-      on_grid(moved, max(binade(moved), is_wide ? least * up : least), format, rounding, precision, random);
-  Symbol y = is_wide ? grid * select(is_large, up, down) : grid;
-  if (!format.subnormals) y = select(y < least, 0, y);
-  const Symbol limit =
-      format.lowest == -format.largest ? Symbol(format.largest) : select(x < 0, -format.lowest, format.largest);
-  const Symbol beyond = format.saturating ? limit : Symbol(far);
-  // The grid of infinity and NaN is NaN.
-  const double largest = precision == 24 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
-  if (rounding == Rounding::toward_zero)
-    y = select(y <= limit, y, select(a <= largest, limit, beyond));
-  else
-    y = select(y <= limit, y, beyond);
-  if (!(format.nan && std::isnan(far))) y = select(is_nan(x), format.nan ? kNaN : 0.0, y);
-  const Symbol with_sign = copysign(y, x);
-  return format.signed_zero ? with_sign : select(y == 0, 0, with_sign);
+void check_mantissa(const Format& format, const char* who) {
+  check(format.mantissa_bits >= 1 && format.mantissa_bits <= kMostMantissaBits, who, ": format ", format.name, " has ",
+        format.mantissa_bits, " bits of mantissa, expected 1 to ", kMostMantissaBits);
 }
 
 /// The gradient of x where it does not saturate.
@@ -140,10 +103,7 @@ Tensor passed(const Tensor& g, const Tensor& x, const Format& format) {
 const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_double) {
   static std::mutex mutex;
   static std::map<std::tuple<std::string, Rounding, bool>, Elementwise> ops;
-  const std::string key =
-      fmt::format("{} {} {} {} {} {} {}{}{}{}{}", format.name, format.exponent_bits, format.mantissa_bits, format.bias,
-                  format.largest, format.lowest, format.infinities, format.nan, format.saturating, format.subnormals,
-                  format.signed_zero);
+  const std::string key = format_key(format);
   const std::lock_guard lock(mutex);
   const auto found = ops.find({key, rounding, in_double});
   if (found != ops.end()) return found->second;
@@ -163,6 +123,19 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
                 [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x, format)}; },
                 traits);
   return ops.emplace(std::tuple(key, rounding, in_double), op).first->second;
+}
+
+/// The op (sum, group) of sums_in; equal ones are one object.
+const Elementwise& merging_op(const Format& format) {
+  static std::mutex mutex;
+  static std::map<std::string, Elementwise> ops;
+  const std::lock_guard lock(mutex);
+  const std::string key = format_key(format);
+  const auto found = ops.find(key);
+  if (found != ops.end()) return found->second;
+  const Elementwise op{format.name, [=](Symbol sum, Symbol group) { return nearest_f32(sum + group, format); },
+                       NoGradient{}, ElementwiseTraits{.domain = {}, .is_listed = false}};
+  return ops.emplace(key, op).first->second;
 }
 
 /// The numbers in the format's stored type, to whose nearest a cast rounds in few instructions; as quantized has them
@@ -330,8 +303,7 @@ std::string_view to_string(ScaleGroup group) { return kGroups[static_cast<std::s
 ScaleGroup scale_group_named(std::string_view name) { return value_named<ScaleGroup>(kGroups, name, "scale"); }
 
 Tensor quantized(const Tensor& x, const Format& format, Rounding rounding, const Tensor& random) {
-  check(format.mantissa_bits >= 1 && format.mantissa_bits <= kMostMantissaBits, "quantized: format ", format.name,
-        " has ", format.mantissa_bits, " bits of mantissa, expected 1 to ", kMostMantissaBits);
+  check_mantissa(format, "quantized");
   const Elementwise& op = rounding_op(format, rounding, x.dtype() == Dtype::f64);
   check(random.has_value() == (rounding == Rounding::stochastic), "quantized: rounding is ", to_string(rounding),
         random.has_value() ? ", which takes no random numbers"
@@ -341,6 +313,12 @@ Tensor quantized(const Tensor& x, const Format& format, Rounding rounding, const
         ", expected one for each element");
   // The rounding's own type decides the arithmetic's: f32 numbers beside halves would widen the result.
   return retype(op(floating(x), random), floating(x).dtype());
+}
+
+Sums sums_in(const Format& format, int every) {
+  check(every == 16 || every == 32 || every == 64, "sums: every is ", every, ", expected 16, 32 or 64");
+  check_mantissa(format, "sums");
+  return {.every = every, .merge = merging_op(format).shared_info()};
 }
 
 Tensor scale_for(const Tensor& largest, const Format& format) {

@@ -71,6 +71,10 @@ Rounding rounding_named(std::string_view name);
 Tensor quantized(const Tensor& x, const Format& format, Rounding rounding = Rounding::nearest,
                  const Tensor& random = {});
 
+/// Sums that are rounded to the nearest number of the format whenever `every` (16, 32 or 64) more terms are added; how
+/// is said beside RoundedProduct (core/graph/op.h). Throws for another `every`.
+Sums sums_in(const Format& format, int every);
+
 /// Which elements share a scale.
 enum class ScaleGroup : std::uint8_t {
   none,     ///< the numbers are taken as they are

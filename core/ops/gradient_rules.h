@@ -23,6 +23,7 @@ Gradients gradient(const Reduce&, const Tensor& g, const Tensor& y, const std::v
 // in contractions.cpp
 Gradients gradient(const Matmul&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Conv&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
+Gradients gradient(const RoundedProduct&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Pool&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 
 // collectives.cpp

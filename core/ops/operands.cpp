@@ -45,8 +45,11 @@ std::string_view to_string(OperandRole role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-OperandScope::OperandScope(OperandRule rule) : rule_(std::move(rule)), outer_(std::exchange(innermost, this)) {}
+OperandScope::OperandScope(OperandRule rule, SumsRule sums)
+    : rule_(std::move(rule)), sums_(std::move(sums)), outer_(std::exchange(innermost, this)) {}
 OperandScope::~OperandScope() { innermost = outer_; }
+
+Sums OperandScope::sums() { return innermost && innermost->sums_ ? innermost->sums_(Scope::path()) : Sums(); }
 
 OperandRule OperandScope::rule() { return innermost ? innermost->rule_ : OperandRule(); }
 

@@ -26,12 +26,14 @@ std::string_view to_string(OperandRole role);
 /// The value to multiply in place of x, of its shape and type. `layer` is the path of the open Scopes
 /// (`features.0`). That of a gradient is called when gradients are taken, after the scope may have ended.
 using OperandRule = std::function<Tensor(const Tensor& x, OperandRole role, const std::string& layer)>;
+/// How the sums of a layer's products are rounded, those of their gradients, too.
+using SumsRule = std::function<Sums(const std::string& layer)>;
 
 /// While it exists, products written on this thread follow the rule; those of gradients do not by themselves, since
 /// their operands are already what the rule gave. Scopes nest: the innermost counts; an empty rule is none.
 class OperandScope {
  public:
-  explicit OperandScope(OperandRule rule);
+  explicit OperandScope(OperandRule rule, SumsRule sums = {});
   ~OperandScope();
   OperandScope(const OperandScope&) = delete;
   OperandScope& operator=(const OperandScope&) = delete;
@@ -42,9 +44,12 @@ class OperandScope {
   static Tensor operand(const Tensor& x);
   /// A product's result, whose gradient follows the rule in force.
   static Tensor product(const Tensor& y);
+  /// Of a product that is written now.
+  static Sums sums();
 
  private:
   OperandRule rule_;
+  SumsRule sums_;
   const OperandScope* outer_;
 };
 

@@ -265,6 +265,7 @@ Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims = true);  
 // ---- contractions (contractions.cpp; tests/core/contractions_test.cpp) ----
 struct MatmulOptions {
   bool trans_a = false, trans_b = false;  ///< swap the last two axes first
+  Sums sums = {};                         ///< of f32 and halves; those of gradients are rounded alike
 };
 /// numpy's matmul: [..., m, k] x [..., k, n]; leading axes broadcast; a vector is a row on the left, a column on the
 /// right. Products of u8, i8 and bool are i32, also einsum's and convolutions'; i64 is refused.
@@ -279,6 +280,7 @@ Tensor einsum(const std::string& subscripts, const std::vector<Tensor>& operands
 struct ConvOptions {
   std::vector<int> stride = {1}, pad = {0}, dilation = {1};  ///< one number, or one per spatial axis
   int groups = 1;
+  Sums sums = {};  ///< as in MatmulOptions
 };
 /// x [N, C, spatial...], w [K, C / groups, window...] -> [N, K, out...], out = (in + 2 pad - dilation (window - 1) - 1)
 /// / stride + 1.

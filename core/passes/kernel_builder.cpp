@@ -16,6 +16,12 @@ namespace {
 
 std::string leaf_name(const Input& input) { return input.name.empty() ? "data" : input.name; }
 
+std::string product_name(const Matmul&) { return "matmul"; }
+std::string product_name(const Conv& conv) {
+  const char* roles[] = {"conv", "conv_input_grad", "conv_filter_grad"};
+  return roles[static_cast<int>(conv.role)];
+}
+
 std::string op_name(const FusionNode& unit) {
   if (unit.kind == FusionNode::Kind::copy) return "copy";
   return std::visit(overloaded{
@@ -23,10 +29,11 @@ std::string op_name(const FusionNode& unit) {
                         [](const Reduce& reduce) { return std::string(to_string(reduce.kind)); },
                         [](const Random&) { return std::string("random"); },
                         [](const Coordinate&) { return std::string("coordinate"); },
-                        [](const Matmul&) { return std::string("matmul"); },
-                        [](const Conv& conv) {
-                          const char* roles[] = {"conv", "conv_input_grad", "conv_filter_grad"};
-                          return std::string(roles[static_cast<int>(conv.role)]);
+                        [](const Matmul& matmul) { return product_name(matmul); },
+                        [](const Conv& conv) { return product_name(conv); },
+                        [](const RoundedProduct& rounded) {
+                          return std::visit([](const auto& each) { return product_name(each); }, rounded.product) +
+                                 " in " + rounded.sums.merge->name;
                         },
                         [](const Pool& pool) {
                           const char* roles[] = {"", "_index", "_input_grad", "_gather"};
@@ -280,9 +287,8 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
       Head head{.dtype = member.value.dtype()};
       std::visit(
           overloaded{
-              [&]<OneOf<Matmul, Conv, Pool, Gather, Scatter, ArgSort, Scan, Collective> T>(const T& op) {
-                head.op = op;
-              },
+              [&]<OneOf<Matmul, Conv, RoundedProduct, Pool, Gather, Scatter, ArgSort, Scan, Collective> T>(
+                  const T& op) { head.op = op; },
               []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random>
                      T>(const T&) {
                 fail(Fault::usage,

@@ -78,6 +78,7 @@ Axes channels_of(const Layout& layout, const Tensor& x) {
   return std::visit(
       overloaded{
           []<OneOf<Conv, Pool> T>(const T&) { return Axes{1}; },
+          [&](const RoundedProduct& op) { return product_in<Conv>(Op(op)) ? Axes{1} : Axes{}; },
           [](const Input& input) {
             const bool is_variable =
                 input.variable || input.has_variable_layout || (input.storage && input.storage->of_variable());
@@ -147,7 +148,7 @@ bool has_variable_layout(const Tensor& output) {
   const Node* node = &output.node();
   while ((std::holds_alternative<Map>(node->op) && !node->inputs.empty()) || is_view(node->op))
     node = node->inputs[0].id();
-  const auto* conv = std::get_if<Conv>(&node->op);
+  const auto* conv = product_in<Conv>(node->op);
   return conv && conv->role == ConvRole::filter_grad;
 }
 
@@ -158,7 +159,7 @@ Layout choose_layout(const Graph& graph, const Target& target) {
     if (x.rank() >= 3)
       if (Axes channels = channels_of(layout, x); !channels.empty()) layout.set_channel_axes(x, std::move(channels));
   for (const Tensor& x : topological(graph))
-    if (std::holds_alternative<Conv>(x.node().op))
+    if (product_in<Conv>(x.node().op))
       for (const Tensor& input : x.inputs()) lay_out_read_concat(layout, input);
   return layout;
 }

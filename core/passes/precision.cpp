@@ -116,7 +116,7 @@ class Halver {
     };
     if (reads_shadow(x)) return as(inputs[0], half_);
     std::visit(overloaded{
-                   [&]<OneOf<Matmul, Conv> T>(const T&) {
+                   [&]<OneOf<Matmul, Conv, RoundedProduct> T>(const T&) {
                      if (dtype != Dtype::f32) return convert_inputs(dtype);
                      // Sums of 8-bit floats leave the range of halves before a scale brings them back.
                      if (is_f8(inputs[0].dtype()) && is_f8(inputs[1].dtype())) {
@@ -237,6 +237,8 @@ Graph with_math(const Graph& graph, Math math) {
     if (x.dtype() == Dtype::f32) {
       if (auto* conv = std::get_if<Conv>(&op)) conv->math = math;
       if (auto* matmul = std::get_if<Matmul>(&op)) matmul->math = math;
+      if (auto* rounded = std::get_if<RoundedProduct>(&op))
+        std::visit([&](auto& product) { product.math = math; }, rounded->product);
     }
     return Tensor::make(std::move(op), std::move(inputs), x.shape(), x.dtype());
   });

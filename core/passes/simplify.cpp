@@ -29,6 +29,12 @@ std::string list(const std::vector<T>& values) {
   return fmt::format("{}", fmt::join(values, " "));
 }
 
+std::string product_key(const Matmul& m) { return key(static_cast<int>(m.math)); }
+std::string product_key(const Conv& c) {
+  return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
+             static_cast<int>(c.math));
+}
+
 // The node's own part of its identity; inputs, shape and dtype are added by the caller.
 std::string op_key(const Op& op) {
   return std::visit(overloaded{
@@ -51,10 +57,11 @@ std::string op_key(const Op& op) {
                         [](const ArgSort& s) { return key(s.axis, s.descending); },
                         [](const Scan& s) { return key(static_cast<int>(s.kind), s.axis, s.reverse, s.exclusive); },
                         [](const Random& r) { return key(static_cast<int>(r.kind), r.stream, r.first); },
-                        [](const Matmul& m) { return key(static_cast<int>(m.math)); },
-                        [](const Conv& c) {
-                          return key(static_cast<int>(c.role), list(c.stride), list(c.pad), list(c.dilation), c.groups,
-                                     static_cast<int>(c.math));
+                        [](const Matmul& m) { return product_key(m); },
+                        [](const Conv& c) { return product_key(c); },
+                        [](const RoundedProduct& r) {
+                          return key(std::visit([](const auto& each) { return product_key(each); }, r.product),
+                                     r.sums.every, fmt::ptr(r.sums.merge.get()));
                         },
                         [](const Pool& p) {
                           return key(static_cast<int>(p.kind), static_cast<int>(p.role), list(p.window), list(p.stride),

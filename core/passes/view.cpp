@@ -158,7 +158,7 @@ std::optional<View> compose(const View& view, const Op& op, const Shape& shape) 
                         [&](const Slice& slice) { return sliced(view, slice, shape); },
                         [&](const Pad& pad) { return padded(view, pad, shape); },
                         []<OneOf<Constant, Input, Map, Coordinate, Reduce, Concat, Gather, Scatter, ArgSort, Scan,
-                                 Random, Matmul, Conv, Pool, Collective>
+                                 Random, Matmul, Conv, RoundedProduct, Pool, Collective>
                                T>(const T&) { return std::optional<View>{}; },
                     },
                     op);

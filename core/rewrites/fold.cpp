@@ -147,7 +147,8 @@ std::optional<Op> folded_op(const Fold& fold, const Tensor& x) {
             return folded_op(fold, conv, conv.role == ConvRole::filter_grad ? x.shape() : input(1));
           },
           [&](const Pool& pool) { return folded_op(fold, pool); },
-          []<OneOf<Constant, Input, Coordinate, Reshape, Permute, Gather, Scatter, ArgSort, Scan, Matmul, Collective>
+          []<OneOf<Constant, Input, Coordinate, Reshape, Permute, Gather, Scatter, ArgSort, Scan, Matmul,
+                   RoundedProduct, Collective>
                  T>(const T&) { return Result(); },
       },
       x.node().op);

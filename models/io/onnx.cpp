@@ -250,6 +250,10 @@ class Exporter {
     for (const Tensor& input : x.inputs()) inputs.push_back(full(input));
     return add_op(graph_, op, x, inputs);
   }
+  std::string add(const RoundedProduct&, const Tensor&) {
+    fail(Fault::usage,
+         "onnx: sums of products are rounded (formats: sums), which ONNX has not; export without formats");
+  }
   std::string add(const Matmul&, const Tensor& x) {
     // A matrix that a batch shares is not repeated: MatMul broadcasts.
     const Value &a = value(x.inputs()[0]), &b = value(x.inputs()[1]);

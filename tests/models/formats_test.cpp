@@ -36,6 +36,18 @@ TEST(FormatRule, TheFirstRuleThatHoldsALayerCounts) {
   EXPECT_EQ(result(plain.with_formats({})), result(plain));
 }
 
+TEST(FormatRule, SumsOfALayersProducts) {
+  const Model plain(kNet, {4, 5}, 7);
+  const Model model =
+      plain.with_formats({{.layers = "head", .weights = "e2m1", .scale = "none", .sums = {"e4m3", 16}}});
+  const Variable first = *plain.parameters().find("first.weight"), head = *plain.parameters().find("head.weight");
+  const Tensor hidden = relu(matmul(samples(), first, {.trans_b = true}));
+  const Tensor by_hand = matmul(hidden, quantized(head, format_named("e2m1")),
+                                {.trans_b = true, .sums = sums_in(format_named("e4m3"), 16)});
+  EXPECT_EQ(result(model), values(by_hand));
+  EXPECT_NE(result(model), result(plain));
+}
+
 // In training random numbers are drawn for each step, operand and layer; an evaluation rounds to nearest.
 TEST(FormatRule, StochasticInTrainingAlone) {
   const Model plain(kNet, {4, 5}, 7);
@@ -117,6 +129,8 @@ TEST(FormatRule, Refusals) {
       {{.weights = "e4m3", .rounding = "up"}, "rounding is up"},
       {{.weights = "e4m3", .scale = "row"}, "scale is row"},
       {{.weights = "e4m3", .block = 0}, "block is 0"},
+      {{.sums = {.format = "e4", .every = 16}}, "formats.0: format is \"e4\", expected one of"},
+      {{.sums = {.format = "f16", .every = 48}}, "formats.0: sums: every is 48, expected 16, 32 or 64"},
   };
   for (const auto& [rule, text] : rows) {
     const std::string line = error_of([&] { model.with_formats({rule}); });

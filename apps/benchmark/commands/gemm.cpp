@@ -1,6 +1,7 @@
 // The grid: nervanagpu's small, odd and large sizes, linear layers of 1k to 4k over 16 to 128 images, and whole layers.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "nixie/apps/benchmark/checks/reference.h"
 #include "nixie/apps/benchmark/checks/terms.h"
@@ -11,6 +12,7 @@
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/registry.h"
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/formats.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
@@ -25,6 +27,8 @@ struct Gemm {
   std::vector<std::string> precisions = {};
   std::vector<std::int64_t> size = {};     ///< m, n, k; empty: the grid
   std::vector<std::string> operands = {};  ///< formats that operands are rounded to, each beside the precision itself
+  std::vector<std::string> sums = {};      ///< the same for formats of accumulators
+  int every = 32;                          ///< terms after which these are rounded
   int runs = 10;
   PeerOptions peer = {};
   Files files = {};
@@ -109,10 +113,16 @@ PrecisionTraits of_stored(PrecisionTraits precision) {
   return precision;
 }
 
-/// Times and checks one product, in nixie and, of operands as they are, in the peer. `format`: what operands are
-/// rounded to in the timed step; empty: nothing.
+/// The precision where sums are rounded to a format.
+PrecisionTraits with_sums(PrecisionTraits precision, const Format& format) {
+  precision.rounding.accumulator = std::max(precision.rounding.accumulator, std::ldexp(0.5, -format.mantissa_bits));
+  return precision;
+}
+
+/// Times and checks one product, in nixie and, of operands and sums as they are, in the peer. `format`: what operands
+/// are rounded to in the timed step; empty: nothing.
 nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, const Product& product,
-                         const std::string& format, int runs, ContractionPeer& peer) {
+                         const std::string& format, const Sums& sums, int runs, ContractionPeer& peer) {
   const auto& [layout, m, n, k, alpha, beta] = product;
   const Array a = host_noise(product.trans_a() ? Shape{k, m} : Shape{m, k}, precision.data, "a"),
               b = host_noise(product.trans_b() ? Shape{n, k} : Shape{k, n}, precision.data, "b"),
@@ -125,8 +135,8 @@ nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, con
   Step step(
       backend,
       [&](const Inputs&) {
-        Tensor result =
-            matmul(operand(left), operand(right), {.trans_a = product.trans_a(), .trans_b = product.trans_b()});
+        Tensor result = matmul(operand(left), operand(right),
+                               {.trans_a = product.trans_a(), .trans_b = product.trans_b(), .sums = sums});
         if (product.alpha != 1) result = result * product.alpha;
         if (product.beta != 0) result = result + product.beta * added.value();
         return Outputs{{"result", cast(result, precision.data)}};
@@ -143,8 +153,10 @@ nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, con
   const Timing time = time_for(backend, [&] { step({}); }, runs, {.least_ms = 0.3, .most = 50, .warm_seconds = 0.02});
   std::vector<ContractionPeer::Operand> operands{{a, product.trans_a()}, {b, product.trans_b()}};
   if (beta != 0) operands.push_back({c});
+  std::string name = format.empty() ? precision.name : precision.name + " " + format;
+  if (sums.every > 0) name += fmt::format(" {}/{}", sums.merge->name, sums.every);
   nlohmann::json row{
-      {"precision", format.empty() ? precision.name : precision.name + " " + format},
+      {"precision", name},
       {"layout", layout},
       {"m", m},
       {"n", n},
@@ -155,7 +167,7 @@ nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, con
       {"tflops", 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / time.median / 1e9},
       {"error", deviation.error()},
       {"share", deviation.share()}};
-  if (!format.empty()) return row;
+  if (!format.empty() || sums.every > 0) return row;
   set_peer(row, peer.time({{"op", "matmul"}, {"alpha", alpha}, {"beta", beta}}, precision, operands, positions,
                           expected, runs));
   return row;
@@ -172,13 +184,17 @@ void run(const Gemm& command) {
     report.set("ceiling_tflops_" + precision.name, ceiling);
     report.print_header(kColumns);
     for (const Product& product : wanted_products(command, is_cpu(*backend))) {
-      const auto add = [&](const PrecisionTraits& traits, const std::string& format) {
-        nlohmann::json row = time_gemm(*backend, traits, product, format, command.runs, peer);
+      const auto add = [&](const PrecisionTraits& traits, const std::string& format, const Sums& sums = {}) {
+        nlohmann::json row = time_gemm(*backend, traits, product, format, sums, command.runs, peer);
         set_roofline(row, bytes_of(product, traits), ceiling, copy_rate);
         report.add_row(row);
       };
       add(precision, "");
       for (const std::string& format : command.operands) add(of_stored(precision), format);
+      for (const std::string& name : command.sums) {
+        const Format format = format_named(name);
+        add(with_sums(precision, format), "", sums_in(format, command.every));
+      }
     }
   }
   report.complete();
@@ -197,6 +213,8 @@ Subcommand add_gemm(CLI::App& app) {
       ->check(CLI::Range(1, kMost));
   add_names(*gemm, "--operands", command->operands, {"e4m3", "e5m2"},
             "also with operands that the step rounds to these formats");
+  gemm->add_option("--sums", command->sums, "also with sums that are rounded to these formats")->delimiter(',');
+  gemm->add_option("--every", command->every, "terms after which these are rounded: 16, 32 or 64");
   add_runs(*gemm, command->runs);
   add_peer(*gemm, command->peer);
   add_files(*gemm, command->files);

@@ -14,11 +14,11 @@
 namespace nixie {
 namespace {
 
-/// Sums over a channel and of the squares; of bytes they are whole numbers, so no order of threads shows in them.
-struct Sums {
+/// PixelSums over a channel and of the squares; of bytes they are whole numbers, so no order of threads shows in them.
+struct PixelSums {
   std::vector<double> plain, square;
 
-  explicit Sums(std::size_t channels) : plain(channels), square(channels) {}
+  explicit PixelSums(std::size_t channels) : plain(channels), square(channels) {}
   template <class T>
   void add(const std::vector<T>& pixels) {
     const std::size_t plane = pixels.size() / plain.size();
@@ -28,7 +28,7 @@ struct Sums {
       square[i / plane] += value * value;
     }
   }
-  void add(const Sums& other) {
+  void add(const PixelSums& other) {
     for (std::size_t c = 0; c < plain.size(); ++c) plain[c] += other.plain[c], square[c] += other.square[c];
   }
 };
@@ -60,7 +60,7 @@ struct TargetSums {
 };
 
 /// Reads a sample into the sums and gives its label.
-std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums) {
+std::int32_t read_sample(const Dataset& dataset, std::int64_t index, PixelSums& sums) {
   const auto size = static_cast<std::size_t>(dataset.sample_shape().size());
   std::int32_t label = 0;
   if (dataset.bytes()) {
@@ -80,7 +80,7 @@ std::int32_t read_sample(const Dataset& dataset, std::int64_t index, Sums& sums)
 DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t)>& tell) {
   const auto channels = static_cast<std::size_t>(dataset.sample_shape()[0]);
   DataScan scan{.counts = std::vector<std::int64_t>(static_cast<std::size_t>(dataset.classes()))};
-  Sums all(channels);
+  PixelSums all(channels);
   const SampleTarget form = dataset.target();
   const TargetReader read_target(dataset);
   TargetSums targets(form);
@@ -88,7 +88,7 @@ DataScan scan_data(const Dataset& dataset, const std::function<void(std::int64_t
   std::mutex mutex;
   std::int64_t done = 0;
   share_out("scan", dataset.size(), [&](std::int64_t i) {
-    Sums sums(channels);
+    PixelSums sums(channels);
     Array target(form.dtype, form.shape);
     std::string damage;
     try {

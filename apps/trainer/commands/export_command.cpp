@@ -72,7 +72,7 @@ void run_export(const ExportCommand& command) {
   TrainedModel trained = load(command.config.empty() ? exact : std::vector<std::string>{});
   if (suffix == ".onnx" && !trained.config.formats.empty()) {
     trained = load({exact[0], "formats=[]"});
-    tell("{}: its operands are not rounded to the run's formats, which ONNX has not\n", command.out);
+    tell("{}: its operands and sums are not rounded to the run's formats, which ONNX has not\n", command.out);
   }
   check_output(command.out, FilesInUse({file, trained.config.init_from}));
   if (suffix == ".onnx")

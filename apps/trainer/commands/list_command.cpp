@@ -190,8 +190,8 @@ const ListPart kListParts[] = {
 
 std::string reference_text() {
   return kTitle + table("The whole file", rows<TrainConfig>()) +
-         kinds<Types<ParameterGroup, FormatRule, StatisticsOptions, MixingOptions, LoaderOptions, Augment, Warmup,
-                     WeightedLoss>>("Parts") +
+         kinds<Types<ParameterGroup, FormatRule, SumsOptions, StatisticsOptions, MixingOptions, LoaderOptions, Augment,
+                     Warmup, WeightedLoss>>("Parts") +
          kinds<AllDatasets>("Data") + kinds<AllModels>("Models") + kinds<AllLayers>("Layers") +
          kinds<AllLosses>("Losses") + kinds<AllMetrics>("Metrics") + kinds<AllOptimizers>("Optimizers") +
          kinds<AllSchedules>("Schedules");

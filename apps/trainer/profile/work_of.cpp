@@ -19,9 +19,9 @@ double bytes_of(const VariableState& variable) {
 }  // namespace
 
 double flop(const Tensor& node) {
-  if (std::holds_alternative<Matmul>(node.node().op))
+  if (product_in<Matmul>(node.node().op))
     return 2 * count(node.shape()) * static_cast<double>(node.inputs()[0].shape()[-1]);
-  const auto* conv = std::get_if<Conv>(&node.node().op);
+  const auto* conv = product_in<Conv>(node.node().op);
   return conv ? conv_flop(conv->role, node.shape(), node.inputs()[0].shape(), node.inputs()[1].shape()) : 0;
 }
 

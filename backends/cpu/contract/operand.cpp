@@ -50,6 +50,7 @@ void run_head(const Head& head, const Shape& domain, std::span<const BoundOperan
     std::visit(overloaded{
                    [&](const Matmul&) { run_matmul<T>(operands, domain, sink, pool); },
                    [&](const Conv& conv) { run_conv<T>(conv, operands, domain, sink, pool); },
+                   [&](const RoundedProduct& op) { run_rounded_product(op, operands, domain, sink, pool); },
                    [&](const Pool& op) {
                      run_pool<std::conditional_t<std::is_same_v<T, Bits>, std::int32_t, T>>(op, operands, domain, sink,
                                                                                             pool);
@@ -67,6 +68,7 @@ void run_head(const Head& head, const Shape& domain, std::span<const BoundOperan
     std::visit(overloaded{
                    [&](const Matmul&) { refuse(); },
                    [&](const Conv&) { refuse(); },
+                   [&](const RoundedProduct&) { refuse(); },
                    [&](const Pool&) { refuse(); },
                    [&](const Gather& gather) { run_gather<WideBits>(gather, operands, domain, sink, pool); },
                    [&](const Scatter& scatter) { run_scatter<WideBits>(scatter, operands, domain, sink, pool); },

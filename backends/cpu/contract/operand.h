@@ -97,6 +97,8 @@ void run_matmul(std::span<const BoundOperand> operands, const Shape& domain, con
 template <class T>
 void run_conv(const Conv& conv, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
               ThreadPool& pool);
+void run_rounded_product(const RoundedProduct& op, std::span<const BoundOperand> operands, const Shape& domain,
+                         const HeadSink& sink, ThreadPool& pool);
 template <class T>
 void run_pool(const Pool& op, std::span<const BoundOperand> operands, const Shape& domain, const HeadSink& sink,
               ThreadPool& pool);

@@ -79,7 +79,8 @@ Lookup lookup_of(const Kernel& kernel) {
                                [](const Scan&) -> Lookup { fail(Fault::usage, "a scan is no lookup"); },
                                [](const Collective&) -> Lookup { fail(Fault::usage, "a collective is no lookup"); },
                                [](const Matmul&) -> Lookup { fail(Fault::usage, "a product is no lookup"); },
-                               [](const Conv&) -> Lookup { fail(Fault::usage, "a convolution is no lookup"); }},
+                               [](const Conv&) -> Lookup { fail(Fault::usage, "a convolution is no lookup"); },
+                               [](const RoundedProduct&) -> Lookup { fail(Fault::usage, "a product is no lookup"); }},
                     kernel.head->op);
 }
 
@@ -87,9 +88,10 @@ Lookup lookup_of(const Kernel& kernel) {
 
 bool is_product(const Head& head) {
   return std::visit(overloaded{[](const Matmul&) { return true; }, [](const Conv&) { return true; },
-                               [](const Pool&) { return false; }, [](const Gather&) { return false; },
-                               [](const Scatter&) { return false; }, [](const ArgSort&) { return false; },
-                               [](const Scan&) { return false; }, [](const Collective&) { return false; }},
+                               [](const RoundedProduct&) { return true; }, [](const Pool&) { return false; },
+                               [](const Gather&) { return false; }, [](const Scatter&) { return false; },
+                               [](const ArgSort&) { return false; }, [](const Scan&) { return false; },
+                               [](const Collective&) { return false; }},
                     head.op);
 }
 

@@ -27,7 +27,7 @@ class Preparation {
           split_operands(group, *conv);
         else if (conv)
           copy_operands(group, *conv);
-        else if (std::holds_alternative<Conv>(kernel.head->op))
+        else if (product_in<Conv>(kernel.head->op))
           copy_filter(group);
         else if (std::holds_alternative<Matmul>(kernel.head->op) && portable(group))
           split_product(group);
@@ -129,7 +129,7 @@ class Preparation {
   // Variable's are not. The copy is small, and it waits for nothing but the last update.
   void copy_filter(Grouping::Group& group) {
     Kernel& kernel = group.members[0];
-    if (std::get<Conv>(kernel.head->op).role == ConvRole::filter_grad) return;
+    if (product_in<Conv>(kernel.head->op)->role == ConvRole::filter_grad) return;
     const Operand& images = kernel.head->operands[0];
     Operand& filter = kernel.head->operands[1];
     const Shape shape = filter.shape;

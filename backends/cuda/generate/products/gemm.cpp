@@ -11,6 +11,7 @@
 #include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/ops/elementwise.h"
 
 namespace nixie::cuda {
 namespace {
@@ -25,6 +26,19 @@ std::string operand_types(const Plan& plan, const Head& head) {
 // Bytes of an element as tensor cores read it.
 std::int64_t multiplied_bytes(const Plan& plan, const Head& head) {
   return size_of(multiplies_f8(plan, head) ? Dtype::f16 : dtype_of(plan, head.operands[0]));
+}
+
+// How sums are rounded on the way.
+std::string sums_code(const Product& p) {
+  if (!p.sums) return constant("kSumsEvery", 0) + constant("kShare", 0, "Index");
+  std::string text = constant("kSumsEvery", p.sums->every) + constant("kShare", Sums::kPart, "Index");
+  text += "  static __device__ float merged(float sum, float group) {\n";
+  const std::vector<Instruction>& body = p.sums->merge->formula.body;
+  for (std::size_t i = 0; i < body.size(); ++i)
+    text += fmt::format("    const float r{} = {};\n", i,
+                        body[i].primitive == Primitive::parameter ? std::string(body[i].index == 0 ? "sum" : "group")
+                                                                  : expression(body[i]));
+  return text + fmt::format("    return r{};\n  }}\n", body.size() - 1);
 }
 
 std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product& p, const Chip& chip) {
@@ -52,7 +66,7 @@ Estimate product_estimate(const Plan& plan, const Kernel& kernel, const Chip& ch
   const auto [work, share] = work_of(p, t, chip.sms);
   const double seconds = chip.seconds(work);
   // Of 31 strided input gradients of f32, tiles of 128 rows took 1.1 to 2.6 of what a mean of all layers would.
-  const auto* conv = std::get_if<Conv>(&kernel.head->op);
+  const auto* conv = product_in<Conv>(kernel.head->op);
   const bool is_strided = conv && conv->role == ConvRole::input_grad &&
                           std::ranges::any_of(conv->stride, [](int stride) { return stride > 1; });
   return {.seconds = is_strided && t.m >= 128 ? 1.3 * seconds : seconds, .share = share};
@@ -66,7 +80,8 @@ std::string product_operation(const Plan& plan, const Kernel& kernel) {
   std::string text =
       fmt::format("{}{} {} {} by {} to {}", a, runs_on_tensor_cores(plan, head) && a == Dtype::f32 ? " as tf32" : "",
                   p.words, head.operands[0].shape, head.operands[1].shape, kernel.domain);
-  if (const auto* conv = std::get_if<Conv>(&head.op))
+  if (p.sums) text += fmt::format(" in {} every {}", p.sums->merge->name, p.sums->every);
+  if (const auto* conv = product_in<Conv>(head.op))
     text += fmt::format(" stride {} pad {} dilation {} groups {}", fmt::join(conv->stride, "x"),
                         fmt::join(conv->pad, "x"), fmt::join(conv->dilation, "x"), conv->groups);
   return text + fmt::format(", {} by {} at once", p.vector_a, p.vector_b);
@@ -75,7 +90,7 @@ std::string product_operation(const Plan& plan, const Kernel& kernel) {
 KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& chip, const std::string& tile) {
   const Product p = product_of(plan, kernel);
   const Head& head = *kernel.head;
-  BodyWriter body(plan, kernel, false, std::holds_alternative<Conv>(head.op) ? Order::nhwc : Order::matrix);
+  BodyWriter body(plan, kernel, false, p.is_conv ? Order::nhwc : Order::matrix);
   const Dtype compute = compute_dtype(head.dtype);
   const Dtype a = dtype_of(plan, head.operands[0]);
   const bool tensor_cores = runs_on_tensor_cores(plan, head);
@@ -90,10 +105,11 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& 
   const bool rows_inside = !body.contiguous_along(channel) && body.contiguous_along(channel - 1);
   const std::string code = load_and_run(body, kernel, lanes, type_name(compute));
 
+  const int split_group = p.sums ? t.splits : kSplitGroup;  // rounded parts are merged one after the other
   KernelCode result;
   if (t.splits > 1) {
     body.pointer("u32*", "arrived", {Argument::kScratch, 0});
-    const int counters = (t.splits + kSplitGroup - 1) / kSplitGroup + 1;
+    const int counters = static_cast<int>(ceil_div(t.splits, split_group)) + 1;
     result.scratch_bytes = (t.tiles * counters * 4 + 255) / 256 * 256;
     body.pointer("char*", "parts", {Argument::kScratch, result.scratch_bytes});
     result.scratch_bytes += t.tiles * t.splits * t.m * t.n * size_of(compute);
@@ -109,7 +125,8 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& 
                       t.m, t.n, t.k, t.thread_m, t.thread_n);
   text +=
       fmt::format("  static constexpr int kThreads = {}, kWarpsN = {}, kStages = {}, kSplits = {}, kSplitGroup = {};\n",
-                  t.threads, t.warps_n, t.stages, t.splits, kSplitGroup);
+                  t.threads, t.warps_n, t.stages, t.splits, split_group);
+  text += sums_code(p);
   text += fmt::format("  static constexpr int kVectorA = {}, kVectorB = {};\n", std::min(p.vector_a, widest),
                       std::min(p.vector_b, widest));
   text += fmt::format("  static constexpr bool kRaggedA = {}, kRaggedB = {};\n", p.ragged_a, p.ragged_b);

@@ -74,10 +74,11 @@ std::vector<Tiling> multiply_add_tilings(const Product& p, Dtype compute) {
   std::optional<std::size_t> first;
   double least = 0;
   for (Tiling t : kTiles) {
-    if (compute == Dtype::f64 && t.thread_m * t.thread_n > 32) continue;  // doubles fill two registers
+    const bool two_registers = compute == Dtype::f64 || p.sums;  // rounded sums have those of a group beside them
+    if (two_registers && t.thread_m * t.thread_n > 32) continue;
     if (!lean) t.blocks = 1;
     t.tiles = p.groups * ceil_div(p.m, t.m) * ceil_div(p.n, t.n);
-    t.splits = splits_of(p, t);
+    t.splits = p.sums ? static_cast<int>(ceil_div(std::max<std::int64_t>(p.k, 1), Sums::kPart)) : splits_of(p, t);
     if (by_time) {
       const double seconds = judge.seconds(work_of(p, t, judge.sms).work);
       if (!first || seconds < least) first = all.size(), least = seconds;

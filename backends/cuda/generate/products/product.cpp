@@ -92,7 +92,9 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
 
   Product p{.groups = conv.groups, .one_tap = window == 1, .is_conv = true};
   const Strides& stepped = input_grad ? y_strides : x_strides;  // what runs are part of
-  const bool channels_inner = stepped[1] == 1, ragged = runs_on_tensor_cores(plan, *kernel.head);
+  // Runs that are filled up would move the groups of rounded sums, and so would another order of terms.
+  const bool rounded = std::holds_alternative<RoundedProduct>(kernel.head->op);
+  const bool channels_inner = stepped[1] == 1, ragged = !rounded && runs_on_tensor_cores(plan, *kernel.head);
   const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
   // Where neighbouring pixels are neighbours in memory, and their taps too, a row of the window is one run.
   const std::size_t last = at(domain.rank() - 1);
@@ -119,7 +121,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
     if (w_strides[1] == 1 && ragged) read_ragged(p.ragged_b, p.vector_b, channels, second_bytes);
   } else {
     p.problem = "ConvFilterGrad", p.words = "filter gradient from";
-    p.lanes_are_columns = channels_inner || window == 1;
+    p.lanes_are_columns = channels_inner || rounded || window == 1;
     p.along_k_a = y_strides[1] != 1, p.along_k_b = !channels_inner;
     if (!p.along_k_a) p.vector_a = width_along(first, filters, first_bytes);
     if (!p.along_k_b) p.vector_b = width_along(second, channels, second_bytes);
@@ -134,7 +136,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   p.n = output ? filters : input_grad ? channels : runs;
   p.k = output || input_grad ? runs : x[0] * y_pixels;
   p.constants = constant("kChannels", channels) + constant("kFilters", filters) + constant("kPitch", pitch) +
-                constant("kRowRuns", by_rows, "bool") + constant("kChannelsInner", channels_inner, "bool") +
+                constant("kRowRuns", by_rows, "bool") + constant("kChannelsInner", channels_inner || rounded, "bool") +
                 per_axis("w_stride", w_strides, "Index");
   const std::optional<std::int64_t> x_step = pixel_step(x, x_strides), y_step = pixel_step(y, y_strides);
   const auto all = [](const std::vector<int>& values, int value) {
@@ -160,8 +162,10 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
 
 Product product_of(const Plan& plan, const Kernel& kernel) {
   check(is_product(*kernel.head), "\"", kernel.label, "\" is no product");
-  const auto* conv = std::get_if<Conv>(&kernel.head->op);
-  return conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel);
+  const auto* conv = product_in<Conv>(kernel.head->op);
+  Product p = conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel);
+  if (const auto* rounded = std::get_if<RoundedProduct>(&kernel.head->op)) p.sums = &rounded->sums;
+  return p;
 }
 
 bool runs_on_tensor_cores(const Plan& plan, const Head& head) {

@@ -18,6 +18,7 @@ struct Product {
   bool lanes_are_columns = true;              ///< neighbours along the domain's channels are neighbouring columns
   bool one_tap = true;                        ///< no window positions to compute
   bool is_conv = false;
+  const Sums* sums = nullptr;  ///< that are rounded on the way; null: f32
 };
 
 Product product_of(const Plan& plan, const Kernel& kernel);

@@ -83,9 +83,11 @@ std::vector<Tiling> tensor_tilings(const Product& p, std::int64_t element_bytes,
     t.k = static_cast<int>(kStepBytes / element_bytes), t.stages = 4;
     const Pieces a = pieces_of(t.m, p.vector_a, p.ragged_a, p.along_k_a, p, t, element_bytes, converts),
                  b = pieces_of(t.n, p.vector_b, p.ragged_b, p.along_k_b, p, t, element_bytes, converts);
-    const int held = a.registers + b.registers, sums = t.m * t.n / t.threads,
+    // Rounded sums have those of a group beside them.
+    const int held = a.registers + b.registers, sums = (p.sums ? 2 : 1) * t.m * t.n / t.threads,
               lines = p.one_tap || !p.along_k_a ? 0 : static_cast<int>(3 * a.count);
     if (held > 0) t.blocks = 1;
+    if (p.sums) t.blocks = std::min(t.blocks, 2);
     if (by_floats || std::max(a.count, b.count) > 8) t.blocks = std::min(t.blocks, 2);
     if (sums + sums / 2 + held + lines > (by_floats ? kRegisters / 2 : kRegisters)) continue;
     if (shared_bytes_of(t, element_bytes) > chip.block_shared_bytes) continue;
@@ -97,9 +99,11 @@ std::vector<Tiling> tensor_tilings(const Product& p, std::int64_t element_bytes,
     const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(p.k, t.k)),
                        least = std::max<std::int64_t>(1, ceil_div(p.k, kMostTensorTerms));
     std::optional<Tiling> best;
-    for (std::int64_t wanted = least; wanted <= std::max<std::int64_t>(least, std::min<std::int64_t>(128, steps / 4));
-         wanted += std::max<std::int64_t>(1, wanted / 8)) {
-      t.splits = static_cast<int>(ceil_div(steps, ceil_div(steps, wanted)));  // none is empty
+    // Rounded sums have parts of their own.
+    const std::int64_t first = p.sums ? ceil_div(std::max<std::int64_t>(p.k, 1), Sums::kPart) : least,
+                       most = p.sums ? first : std::max<std::int64_t>(least, std::min<std::int64_t>(128, steps / 4));
+    for (std::int64_t wanted = first; wanted <= most; wanted += std::max<std::int64_t>(1, wanted / 8)) {
+      t.splits = static_cast<int>(p.sums ? first : ceil_div(steps, ceil_div(steps, wanted)));  // none is empty
       t.clocks = clocks_of(p, t, element_bytes, chip, resident, a.count * a.instructions + b.count * b.instructions,
                            held == 0);
       if (!best || t.clocks < best->clocks) best = t;

@@ -31,7 +31,8 @@ struct Tile {
     m = static_cast<Index>(number / across % down) * Problem::kTileM;
     group = number / across / down;
     constexpr Index steps = (Problem::kK + Problem::kTileK - 1) / Problem::kTileK;
-    constexpr Index share = (steps + Problem::kSplits - 1) / Problem::kSplits * Problem::kTileK;
+    constexpr Index share =
+        Problem::kSumsEvery > 0 ? Problem::kShare : (steps + Problem::kSplits - 1) / Problem::kSplits * Problem::kTileK;
     begin = split * share;
     end = begin + share < Problem::kK ? begin + share : Problem::kK;
   }
@@ -51,8 +52,29 @@ __device__ inline bool arrives_last(u32* arrived, u32 count) {
   return last;
 }
 
+// Sums that a thread rounds on the way (Problem::kSumsEvery): those of a group of terms are merged into them.
+template <class Problem, class T, int count>
+struct RoundedSums {
+  T total[count];
+
+  RoundedSums() {
+#pragma unroll
+    for (int i = 0; i < count; ++i) total[i] = 0;
+  }
+  void merge(T (&sums)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) total[i] = Problem::merged(total[i], sums[i]), sums[i] = 0;
+  }
+  // Of terms beyond the last whole group, if any: a sum of none changes nothing. -0 becomes 0.
+  void finish(T (&sums)[count]) {
+    merge(sums);
+#pragma unroll
+    for (int i = 0; i < count; ++i) sums[i] = total[i] + T(0);
+  }
+};
+
 // values = the sum of `parts` parts, `pitch` elements apart, in order. Loads several parts at once.
-template <class T, int count>
+template <class Problem, class T, int count>
 __device__ inline void sum_parts(const T* from, int parts, u64 pitch, int threads, T (&values)[count]) {
   constexpr int ahead = count <= 16 ? 4 : count <= 32 ? 2 : 1;
 #pragma unroll
@@ -66,7 +88,11 @@ __device__ inline void sum_parts(const T* from, int parts, u64 pitch, int thread
 #pragma unroll
     for (int j = 0; j < ahead; ++j)
 #pragma unroll
-      for (int i = 0; i < count; ++i) values[i] += next[j][i];
+      for (int i = 0; i < count; ++i)
+        if constexpr (Problem::kSumsEvery > 0)
+          values[i] = Problem::merged(values[i], next[j][i]) + T(0);
+        else
+          values[i] += next[j][i];
   }
 }
 
@@ -91,11 +117,11 @@ __device__ bool add_parts(const Problem& problem, const Tile<Problem>& tile, T (
     const int mine = tile.split / group, first = mine * group,
               members = splits - first < group ? splits - first : group;
     if (!arrives_last(arrived + mine, members)) return false;
-    sum_parts(parts + first * pitch, members, pitch, threads, values);
+    sum_parts<Problem>(parts + first * pitch, members, pitch, threads, values);
     if constexpr (groups > 1) {
       keep(first);
       if (!arrives_last(arrived + groups, groups)) return false;
-      sum_parts(parts, groups, group * pitch, threads, values);
+      sum_parts<Problem>(parts, groups, group * pitch, threads, values);
     }
     return true;
   }
@@ -235,6 +261,9 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
   for (int i = 0; i < thread_m * thread_n; ++i) sum[i] = 0;
 
+  constexpr bool rounds = Problem::kSumsEvery > 0;
+  RoundedSums<Problem, T, rounds ? thread_m * thread_n : 1> rounded;
+
   const auto fetch = [&](Index k0) { next_a.fetch(k0), next_b.fetch(k0); };
   const auto fill = [&](int half) {
     next_a.for_each([&](int line, int k, const auto& values) {
@@ -269,8 +298,11 @@ __device__ void gemm(const Problem& problem) {
 #pragma unroll
         for (int j = 0; j < thread_n; ++j) sum[i * thread_n + j] = multiply_add(a[i], b[j], sum[i * thread_n + j]);
     }
+    if constexpr (rounds)
+      if ((k0 + tile_k) % Problem::kSumsEvery == 0) rounded.merge(sum);
     if (more) fill(half ^ 1);
   }
+  if constexpr (rounds) rounded.finish(sum);
 
   if (!add_parts(problem, tile, sum)) return;
 #pragma unroll

@@ -189,6 +189,8 @@ __device__ void gemm_sm80(const Problem& problem) {
   float sum[down * across * 4];
 #pragma unroll
   for (int i = 0; i < down * across * 4; ++i) sum[i] = 0;
+  constexpr int every = Problem::kSumsEvery;
+  RoundedSums<Problem, float, every != 0 ? down * across * 4 : 1> rounded;
   u32 a[2][down][4], b[2][across / 2][4];  // operands of a product, and of the next
   const auto load = [&](int which, u32 stage, int k) {
 #pragma unroll
@@ -237,6 +239,10 @@ __device__ void gemm_sm80(const Problem& problem) {
         for (int j = 0; j < across; ++j)
           multiply_add_16x8<T>(sum + (i * across + j) * 4, a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
                                b[step % 2][j / 2][j % 2 * 2 + 1]);
+      if constexpr (every != 0) {
+        const int terms = (step + 1) * kStep<T>;
+        if (every <= tile_k ? terms % every == 0 : terms == tile_k && (k0 + tile_k) % every == 0) rounded.merge(sum);
+      }
     }
     if (more) {
       feed_a.end(memory + free);
@@ -245,6 +251,7 @@ __device__ void gemm_sm80(const Problem& problem) {
     free = full, full = next;
   }
   wait_for_copies<0>();
+  if constexpr (every != 0) rounded.finish(sum);
 
   if (!add_parts(problem, tile, sum)) return;
   constexpr int lanes = Problem::kLanes, pitch = warp_n + 8, across_row = warp_n / lanes, pieces = 16 * across_row;

@@ -27,11 +27,14 @@ struct ProblemBase {
   static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;  // of gemm
   static constexpr int kWarpsN = Body::kWarpsN, kStages = Body::kStages;                                 // of gemm_sm80
   static constexpr int kSplits = Body::kSplits, kSplitGroup = Body::kSplitGroup;
+  static constexpr int kSumsEvery = Body::kSumsEvery;  // terms after which sums are rounded; 0: never
+  static constexpr Index kShare = Body::kShare;        // terms of a part of rounded sums
   static constexpr bool kAlongKA = Body::kAlongKA, kAlongKB = Body::kAlongKB;
   static constexpr int kVectorA = Body::kVectorA, kVectorB = Body::kVectorB;
   static constexpr bool kRaggedA = Body::kRaggedA, kRaggedB = Body::kRaggedB;
   using A = typename Body::A;
   using B = typename Body::B;
+  static __device__ float merged(float sum, float group) { return Body::merged(sum, group); }
   const Body& body;
   explicit ProblemBase(const Body& b) : body(b) {}
   // Whether a line of a tile is one of `count`; known to the compiler where tiles leave no rest.
