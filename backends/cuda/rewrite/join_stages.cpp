@@ -42,10 +42,10 @@ class Joining {
   bool find_loads(const Plan& plan) {
     for (const Access& load : next_.loads) {
       loads_.push_back(-1);
-      handed_.push_back(writes(first_, load.slot) && dtype_of(plan, load.slot) == Dtype::f32 ? stored(load)
-                                                                                             : std::nullopt);
-      if (handed_.back()) continue;
-      if (writes(first_, load.slot)) return false;
+      const bool is_made = writes(first_, load.slot);
+      handed_.push_back(is_made && dtype_of(plan, load.slot) == Dtype::f32 ? stored(load) : std::nullopt);
+      if (is_made && !handed_.back()) return false;
+      if (is_made) continue;
       const auto same = std::find(result_.loads.begin(), result_.loads.end(), load);
       loads_.back() = static_cast<int>(same - result_.loads.begin());
       if (same == result_.loads.end()) result_.loads.push_back(load);
@@ -70,6 +70,8 @@ class Joining {
                         [&](const Access& store) { return reads(first_, store.slot) || writes(first_, store.slot); });
   }
 
+  int carried_before() const { return static_cast<int>(first_.carried.size()); }
+
   bool append(const Stage& stage) {
     const Stage& last = first_.stages.back();
     const bool goes_on = &stage == &next_.stages.front() && stage.full && last.full && last.reductions.empty();
@@ -81,7 +83,7 @@ class Joining {
     for (Instruction in : stage.body) {
       for (int& arg : in.args)
         if (arg >= 0) arg = moved[at(arg)];
-      if (in.primitive == Primitive::carried) in.index += static_cast<int>(first_.carried.size());
+      if (in.primitive == Primitive::carried) in.index += carried_before();
       if (in.primitive != Primitive::load) {
         moved.push_back(code.add(in));
       } else if (const std::optional<Handed> from = handed_[at(in.index)]) {
@@ -97,11 +99,10 @@ class Joining {
     into.body = std::move(code.body);
     for (const Store& store : stage.stores)
       into.stores.push_back({moved[at(store.value)], store.access + static_cast<int>(first_.stores.size())});
-    for (const Reduction& each : stage.reductions)
-      into.reductions.push_back(
-          {each.kind, moved[at(each.value)], each.carried + static_cast<int>(first_.carried.size())});
-    for (const Carry& each : stage.carries)
-      into.carries.push_back({moved[at(each.value)], each.carried + static_cast<int>(first_.carried.size())});
+    for (const auto& [kind, value, carried] : stage.reductions)
+      into.reductions.push_back({kind, moved[at(value)], carried + carried_before()});
+    for (const auto& [value, carried] : stage.carries)
+      into.carries.push_back({moved[at(value)], carried + carried_before()});
     return true;
   }
 
