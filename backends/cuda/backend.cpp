@@ -37,20 +37,12 @@ class CudaBackend final : public Backend {
   MemoryPlace memory_place() const override {
     return {.device_type = 2, .device_index = device_->ordinal(), .alignment = 256};
   }
-  void wait_for(void* stream) override { order(static_cast<cudaStream_t>(stream), device_->stream()); }
-  void be_awaited_by(void* stream) override { order(device_->stream(), static_cast<cudaStream_t>(stream)); }
+  void wait_for(void* stream) override { device_->wait_for(static_cast<cudaStream_t>(stream)); }
+  void be_awaited_by(void* stream) override { device_->be_awaited_by(static_cast<cudaStream_t>(stream)); }
   std::unique_ptr<Stopwatch> stopwatch() override { return make_stopwatch(device_); }
   std::unique_ptr<Executable> compile(const Plan& plan) override { return make_executable(device_, plan); }
 
  private:
-  void order(cudaStream_t first, cudaStream_t then) {
-    const auto lock = device_->use();
-    Event reached;
-    CUDA_CHECK(cudaEventCreateWithFlags(reached.out(), cudaEventDisableTiming));
-    CUDA_CHECK(cudaEventRecord(reached, first));
-    CUDA_CHECK(cudaStreamWaitEvent(then, reached, 0));
-  }
-
   std::shared_ptr<Device> device_;
 };
 

@@ -77,26 +77,27 @@ class _Plan:
             sizes, strides = (tuple(each[axis] for axis in _inverse(order)) for each in (sizes, strides))
             self.results.append(_Result((sizes, strides, getattr(torch, dtype)), self.device, i in kept))
 
-    def fits(self, arguments):
+    def addresses(self, arguments):
+        """Where the tensors are; None if the plan is for others, or for other numbers."""
         for place, number in self.numbers.items():
             if arguments[place] != number:
-                return False
+                return None
         tensors = self.tensors(arguments)
         try:
             for x, (sizes, strides) in zip(tensors, self.forms):
                 assert_size_stride(x, sizes, strides)  # it takes empty tensors for any
         except AssertionError:
-            return False
-        return not self.has_empty and all(map(torch.Tensor.data_ptr, tensors)) or all(x.shape == sizes for x, (sizes, _) in zip(tensors, self.forms))
+            return None
+        found = [x.data_ptr() for x in tensors]
+        fits = not self.has_empty and all(found) or all(x.shape == sizes for x, (sizes, _) in zip(tensors, self.forms))
+        return found if fits else None
 
     def tensors(self, arguments):
         return [each for i, each in enumerate(arguments) if i not in self.numbers] if self.numbers else arguments
 
-    def __call__(self, arguments):
-        tensors = self.tensors(arguments)
-        addresses = [x.data_ptr() for x in tensors]
+    def __call__(self, arguments, addresses):
         if self.gaps or self.run.misaligned(addresses):
-            return self.run_copied(tensors, addresses)
+            return self.run_copied(self.tensors(arguments), addresses)
         return self.run_at(addresses)
 
     def run_copied(self, tensors, addresses):
@@ -130,7 +131,12 @@ class Function:
 
     def __call__(self, arguments):
         with self.lock:
-            plan = next((each for each in self.plans if each.fits(arguments)), None) or self.make(arguments)
+            for plan in self.plans:
+                if (addresses := plan.addresses(arguments)) is not None:
+                    break
+            else:
+                plan = self.make(arguments)
+                addresses = [x.data_ptr() for x in plan.tensors(arguments)]
             if not self.plans or self.plans[0] is not plan:
                 self.plans = [plan, *(each for each in self.plans if each is not plan)][: self.MOST]
-            return plan(arguments)
+            return plan(arguments, addresses)

@@ -26,6 +26,13 @@ class DeviceBuffer final : public Buffer {
   void* memory_;
 };
 
+// No two streams have one, whenever they exist; their handles may.
+unsigned long long number_of(cudaStream_t stream) {
+  unsigned long long number = 0;
+  CUDA_CHECK(cudaStreamGetId(stream, &number));
+  return number;
+}
+
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 [[noreturn]] void fail_without_driver() {
@@ -62,10 +69,32 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
   chip_ = device_chip(architecture_of(properties.major, properties.minor), properties.multiProcessorCount,
                       static_cast<std::int64_t>(properties.sharedMemPerBlockOptin), properties.l2CacheSize);
   CUDA_CHECK(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking));
+  CUDA_CHECK(cudaEventCreateWithFlags(reached_.out(), cudaEventDisableTiming));
   cudaMemPool_t pool;
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal));
   std::uint64_t keep = ~std::uint64_t{0};  // freed memory stays with us: allocation does not wait for the device
   CUDA_CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+}
+
+void Device::order(cudaStream_t first, cudaStream_t then) {
+  CUDA_CHECK(cudaSetDevice(ordinal_));
+  CUDA_CHECK(cudaEventRecord(reached_, first));
+  CUDA_CHECK(cudaStreamWaitEvent(then, reached_, 0));
+}
+
+void Device::wait_for(cudaStream_t other) {
+  const std::lock_guard lock(mutex_);
+  order(other, stream_);
+  is_awaited_ = is_awaited_ && number_of(other) == awaiting_;
+}
+
+// Arrays that come and go without work of ours wait once.
+void Device::be_awaited_by(cudaStream_t other) {
+  const std::lock_guard lock(mutex_);
+  const unsigned long long number = number_of(other);
+  if (is_awaited_ && number == awaiting_) return;
+  order(stream_, other);
+  is_awaited_ = true, awaiting_ = number;
 }
 
 // Memory that freed buffers of other sizes left in the pool.

@@ -16,12 +16,24 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Throws Fault::device with cause and remedy if there is no usable GPU.
   static std::shared_ptr<Device> open(int ordinal);
 
-  /// Makes the device current for the calling thread, and keeps other threads off its stream while the lock exists.
-  [[nodiscard]] std::unique_lock<std::recursive_mutex> use() const {
-    std::unique_lock lock(mutex_);
-    CUDA_CHECK(cudaSetDevice(ordinal_));
-    return lock;
-  }
+  /// While it exists the device is current for the calling thread, and other threads are kept off its stream.
+  class [[nodiscard]] Use {
+   public:
+    explicit Use(const Device& device) : device_(device), lock_(device.mutex_) {
+      CUDA_CHECK(cudaSetDevice(device.ordinal_));
+    }
+    ~Use() { device_.is_awaited_ = false; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const Device& device_;
+    const std::lock_guard<std::recursive_mutex> lock_;
+  };
+  Use use() const { return Use(*this); }
+  /// Later work on the device's stream waits for the work given so far to another stream; and the other way round.
+  void wait_for(cudaStream_t other);
+  void be_awaited_by(cudaStream_t other);
   /// The mutex that use() locks.
   std::recursive_mutex& mutex() const { return mutex_; }
   cudaStream_t stream() const { return stream_; }
@@ -37,6 +49,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   explicit Device(int ordinal);
+  void order(cudaStream_t first, cudaStream_t then);
   void trim();
 
   mutable std::recursive_mutex mutex_;
@@ -44,6 +57,10 @@ class Device : public std::enable_shared_from_this<Device> {
   Chip chip_;
   std::string name_;
   Stream stream_;
+  Event reached_;  // a wait keeps what it was recorded for, so that one event serves all
+  // Whether the stream of this number waits already for all work of ours, but for waits for its own.
+  mutable bool is_awaited_ = false;
+  unsigned long long awaiting_ = 0;
   Staging staging_;
 };
 

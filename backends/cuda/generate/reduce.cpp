@@ -154,14 +154,13 @@ bool keeps_lanes(const IterationSpace& space, const Frame& frame, const Geometry
 
 bool only_stores(const Stage& stage) { return stage.full && stage.reductions.empty() && stage.carries.empty(); }
 
-// Whether the blocks that share a reduction, all of which run at a time, may go on together in the same launch: it is
-// the only one, and what is computed once from its result reads nothing that one of them has stored by then.
+// Whether the blocks that share reductions, all of which run at a time, may go on together in the same launch: the last
+// stage only stores, and what is computed once from a result reads nothing that one of the blocks has stored by then.
 bool may_meet(const BodyWriter& body, const Kernel& kernel, const std::vector<int>& starts) {
-  if (starts.size() != 2 || at(starts[1]) + 1 != kernel.stages.size() || !only_stores(kernel.stages.back()))
+  if (starts.size() < 2 || at(starts.back()) + 1 != kernel.stages.size() || !only_stores(kernel.stages.back()))
     return false;
   bool reduced = false;
   for (const Stage& stage : kernel.stages) {
-    if (reduced && !stage.reductions.empty()) return false;
     for (const Instruction& in : stage.body)
       if (reduced && !stage.full && in.primitive == Primitive::load && body.written(kernel.loads[at(in.index)].slot))
         return false;
@@ -269,6 +268,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   const int on_an_sm = held <= kMostHeldByTwo ? 2 : 1;
   const bool meets = chip && g.splits > 1 && merges.empty() && on_an_sm == 2 && g.tiles * g.splits <= 2 * chip->sms &&
                      may_meet(body, kernel, starts);
+  const bool meets_again = meets && starts.size() > 2;
   if (meets || goes_on) starts.resize(1);
   for (int s = 0; s < stages; ++s) {
     int& steps = unroll[at(s)];
@@ -287,7 +287,9 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   if (shares) scratch("u32*", "arrived", g.tiles * 4);
   if (shares || starts.size() > 1)
     scratch("u32*", "kept_values", kept_groups * lanes * 8 * static_cast<std::int64_t>(kernel.carried.size()));
-  if (shares) scratch("char*", "parts", g.tiles * g.kept_threads * g.splits * lanes * bytes);
+  // Where blocks meet again, one that has gone on leaves its next part while others still merge those before.
+  const std::int64_t part_bytes = round_up(g.tiles * g.kept_threads * g.splits * lanes * bytes, 256);
+  if (shares) scratch("char*", "parts", meets_again ? 2 * part_bytes : part_bytes);
 
   std::string& text = result.body;
   text = "struct Body {\n";
@@ -300,6 +302,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                       g.reduced_threads);
   text += fmt::format("  static constexpr bool kKeptFirst = {}, kAhead = {}, kMeets = {}, kEndsBack = {};\n",
                       g.kept_first, ahead, meets, meets || goes_on);
+  text += fmt::format("  static constexpr unsigned kNextParts = {};\n", meets_again ? part_bytes : 0);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
   text += fmt::format("  static constexpr int left_parts(int stage) {{ return {}0; }}\n", left);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });

@@ -50,6 +50,7 @@ void choose(Plan& plan, const Chip& chip, bool winograd) {
   absorb(grouping);
   fuse_splits_into_pool_grads(grouping);
   fold_byte_images(grouping);
+  join_stages(grouping);
   match_others(grouping);
   bucket_collectives(grouping);
   share_launches(grouping);

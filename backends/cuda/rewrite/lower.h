@@ -47,6 +47,8 @@ void unfold_convs(Plan& plan, const Chip& chip, std::optional<std::size_t> by_ra
 void prepare_operands(Grouping& grouping);
 /// Fuses the fp16 split into max-pool backward, if only the planes are read.
 void fuse_splits_into_pool_grads(Grouping& grouping);
+/// Makes a reduction and kernels behind it over the same positions one, as the split of what a normalisation stores.
+void join_stages(Grouping& grouping);
 /// Sums over ranks that follow each other become one call, as many as it takes to exchange this much: what waits for
 /// the first of them then waits for all, and the last call of a step is one that nothing hides.
 void bucket_collectives(Grouping& grouping, std::int64_t least_bytes = 8 << 20);

@@ -61,7 +61,7 @@ Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
   return chip.seconds(of_patch) < chip.seconds(work) ? of_patch : work;
 }
 
-// Two launches, which run beside those of the other operand.
+// As two launches, which run beside those of the other operand; the fit was made when it had two.
 Work planes_work(double elements, int planes) { return {.bytes = elements * (8 + 2 * planes), .launches = 1.6}; }
 
 Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip) {

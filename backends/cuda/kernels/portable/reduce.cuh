@@ -4,10 +4,11 @@
 // over the reduced ones, then merge their accumulators in a fixed order. If there are too few kept positions to fill
 // the device, kSplits blocks share each of them. Then there are two ways to go on, and in both the order of merging is
 // fixed, so results do not depend on timing: the last block to arrive merges all parts, and the full stage that needs
-// the result is a separate launch, spread over the device; or, if all blocks are resident, they synchronise: each waits
-// for the others that share its positions, merges all parts itself, and continues with its own share, whose values are
-// still in the cache. If the program that computed the values has already stored parts of a stage's reductions, the
-// stage only merges these: in a launch before it, or in each block if it needs many numbers per kept position.
+// the result is a separate launch, spread over the device; or, if all blocks are resident, they synchronise behind each
+// reduction: each waits for the others that share its positions, merges all parts itself, and continues with its own
+// share, whose values are still in the cache. If the program that computed the values has already stored parts of a
+// stage's reductions, the stage only merges these: in a launch before it, or in each block if it needs many numbers per
+// kept position.
 #pragma once
 
 #include "accumulators.cuh"
@@ -115,12 +116,21 @@ __device__ void merge_parts(const Team<Body, shares>& team, const Accumulators* 
   }
 }
 
-// Stores this block's part and returns the address of the first part of its kept positions.
-template <class Body, class Accumulators, int lanes, int shares>
+// Blocks that meet again leave their parts at two places in turn.
+template <class Body>
+__device__ constexpr int reductions_before(int stage) {
+  int count = 0;
+  for (int s = 0; s < stage; ++s) count += Body::reduces(s);
+  return count;
+}
+
+// Stores this block's part of stage s and returns the address of the first part of its kept positions.
+template <int s, class Body, class Accumulators, int lanes, int shares>
 __device__ const Accumulators* leave_part(const Body& body, const Team<Body, shares>& team,
                                           const Accumulators (&mine)[lanes]) {
   constexpr int columns = lanes * Body::kKeptThreads;
-  Accumulators* parts = reinterpret_cast<Accumulators*>(body.parts) + static_cast<u64>(team.tile) * shares * columns;
+  char* const from = body.parts + reductions_before<Body>(s) % 2 * Body::kNextParts;
+  Accumulators* parts = reinterpret_cast<Accumulators*>(from) + static_cast<u64>(team.tile) * shares * columns;
   if (team.y == 0)
 #pragma unroll
     for (int lane = 0; lane < lanes; ++lane)
@@ -131,9 +141,9 @@ __device__ const Accumulators* leave_part(const Body& body, const Team<Body, sha
 }
 
 // Only the last block to arrive gets the merged result; returns false in the others, which end.
-template <class Body, class Accumulators, int lanes, int shares>
+template <int s, class Body, class Accumulators, int lanes, int shares>
 __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
-  const Accumulators* parts = leave_part(body, team, mine);
+  const Accumulators* parts = leave_part<s>(body, team, mine);
   __shared__ bool last;
   if (threadIdx.x == 0) last = atomicAdd(&body.arrived[team.tile], 1u) == shares - 1;
   __syncthreads();
@@ -145,10 +155,10 @@ __device__ bool finish_last(const Body& body, const Team<Body, shares>& team, Ac
 }
 
 // All blocks that share the kept positions wait for each other and get the merged result. Together they add 2^31 to the
-// counter: that flips its highest bit, which ends the wait, and leaves the other bits ready for the next run.
-template <class Body, class Accumulators, int lanes, int shares>
+// counter: that flips its highest bit, which ends the wait, and leaves the other bits ready for the next time.
+template <int s, class Body, class Accumulators, int lanes, int shares>
 __device__ void finish_all(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
-  const Accumulators* parts = leave_part(body, team, mine);
+  const Accumulators* parts = leave_part<s>(body, team, mine);
   if (threadIdx.x == 0) {
     u32* arrived = &body.arrived[team.tile];
     const u32 before = atomicAdd(arrived, team.share == 0 ? 0x80000000u - (shares - 1) : 1u);
@@ -280,9 +290,9 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
       if constexpr (Body::reduces(s)) combine(team, accumulators);
       if constexpr (Body::reduces(s) && shares > 1) {
         if constexpr (Body::kMeets) {
-          finish_all(body, team, accumulators);
+          finish_all<s>(body, team, accumulators);
         } else {
-          if (!finish_last(body, team, accumulators)) return;
+          if (!finish_last<s>(body, team, accumulators)) return;
           leads = team.active && team.y == 0;
         }
       }
