@@ -336,7 +336,8 @@ Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling) {
 
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding,
                     const Tensor& random) {
-  const Tensor numbers = rounded_numbers(x / scale, saturating(format), rounding, random);
+  // By the inverse, which is exact: a division of each element would take longer than its memory.
+  const Tensor numbers = rounded_numbers(x * (1 / scale), saturating(format), rounding, random);
   return retype(is_f8(numbers.dtype()) ? scaled(numbers, scale) : numbers * scale, floating(x).dtype());
 }
 

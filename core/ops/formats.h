@@ -96,7 +96,8 @@ struct Scaling {
 Tensor scale_for(const Tensor& largest, const Format& format);
 /// The scale of x's elements, with x's shape but size 1 along reduced axes; of a tensor or each channel.
 Tensor scale_of(const Tensor& x, const Format& format, const Scaling& scaling);
-/// quantized(x / scale) * scale, saturating. Gradient: that of x, and 0 where an element saturates.
+/// quantized(x / scale) * scale, saturating, by scales that are powers of two from 2^-126 to 2^127. Gradient: that of
+/// x, and 0 where an element saturates.
 Tensor quantized_by(const Tensor& x, const Tensor& scale, const Format& format, Rounding rounding = Rounding::nearest,
                     const Tensor& random = {});
 

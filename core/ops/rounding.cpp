@@ -60,7 +60,19 @@ Symbol nearest_f32(Symbol x, const Format& format) {
   // One instruction on a GPU, with the same results.
   if (format == format_named("f16") || format == Format::ieee(5, 10)) return apply(Primitive::round_f16, {x});
   if (format == format_named("bf16") || format == Format::ieee(8, 7)) return apply(Primitive::round_bf16, {x});
-  return rounded(x, format, Rounding::nearest, 24, nullptr);
+  const bool is_wide = std::ilogb(format.largest) + 24 - format.mantissa_bits > 126,
+             is_symmetric = format.lowest == -format.largest;
+  if (is_wide || !is_symmetric || !format.nan || !format.subnormals || !(format.saturating || format.infinities))
+    return rounded(x, format, Rounding::nearest, 24, nullptr);
+  // As on_grid, of both signs.
+  const auto grid = [&](Symbol v) {
+    const Symbol anchor =
+        max(binade(v), power_of_two(1 - format.bias)) * (1.5 * power_of_two(23 - format.mantissa_bits));
+    return (v + anchor) - anchor;
+  };
+  if (format.saturating) return grid(clip(x, -format.largest, format.largest));
+  const Symbol y = grid(x);
+  return select(abs(y) <= format.largest, y, x * kInfinity);  // NaN and infinity, too
 }
 
 std::string format_key(const Format& format) {

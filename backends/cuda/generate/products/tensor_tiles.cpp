@@ -5,11 +5,13 @@
 #include "nixie/backends/cuda/generate/products/tiles.h"
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/ops/elementwise.h"
 
 namespace nixie::cuda {
 namespace {
 
-constexpr int kStepBytes = 64;  // of a line in one step
+constexpr int kStepBytes = 64;            // of a line in one step
+constexpr std::size_t kShortFormula = 4;  // its two parameters, an addition and a conversion
 
 // Tiles of 64 x 64 sums a warp, and smaller ones; `blocks` as registers allow.
 const Tiling kTiles[] = {
@@ -83,11 +85,15 @@ std::vector<Tiling> tensor_tilings(const Product& p, std::int64_t element_bytes,
     t.k = static_cast<int>(kStepBytes / element_bytes), t.stages = 4;
     const Pieces a = pieces_of(t.m, p.vector_a, p.ragged_a, p.along_k_a, p, t, element_bytes, converts),
                  b = pieces_of(t.n, p.vector_b, p.ragged_b, p.along_k_b, p, t, element_bytes, converts);
-    // Rounded sums have those of a group beside them.
-    const int held = a.registers + b.registers, sums = (p.sums ? 2 : 1) * t.m * t.n / t.threads,
+    const int held = a.registers + b.registers;
+    // Rounded sums of more than two products by mma.sync have those of a group beside them; long formulas, and pieces
+    // on their way, leave them no more registers either.
+    const bool keeps_groups = p.sums && (p.sums->every * element_bytes > kStepBytes || held > 0 ||
+                                         p.sums->merge->formula.body.size() > kShortFormula);
+    const int sums = (keeps_groups ? 2 : 1) * t.m * t.n / t.threads,
               lines = p.one_tap || !p.along_k_a ? 0 : static_cast<int>(3 * a.count);
     if (held > 0) t.blocks = 1;
-    if (p.sums) t.blocks = std::min(t.blocks, 2);
+    if (keeps_groups) t.blocks = std::min(t.blocks, 2);
     if (by_floats || std::max(a.count, b.count) > 8) t.blocks = std::min(t.blocks, 2);
     if (sums + sums / 2 + held + lines > (by_floats ? kRegisters / 2 : kRegisters)) continue;
     if (shared_bytes_of(t, element_bytes) > chip.block_shared_bytes) continue;

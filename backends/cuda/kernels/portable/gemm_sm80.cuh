@@ -189,8 +189,11 @@ __device__ void gemm_sm80(const Problem& problem) {
   float sum[down * across * 4];
 #pragma unroll
   for (int i = 0; i < down * across * 4; ++i) sum[i] = 0;
-  constexpr int every = Problem::kSumsEvery;
-  RoundedSums<Problem, float, every != 0 ? down * across * 4 : 1> rounded;
+  // Rounded sums of one or two steps are merged at once; longer ones have registers of their own.
+  constexpr int every = Problem::kSumsEvery, in_group = every / kStep<T>;
+  constexpr bool keeps_groups = in_group > 2;
+  static_assert(!keeps_groups || every % tile_k == 0);
+  RoundedSums<Problem, float, keeps_groups ? down * across * 4 : 1> rounded;
   u32 a[2][down][4], b[2][across / 2][4];  // operands of a product, and of the next
   const auto load = [&](int which, u32 stage, int k) {
 #pragma unroll
@@ -223,8 +226,7 @@ __device__ void gemm_sm80(const Problem& problem) {
     // products are in registers, so that tensor cores do not wait for what is loaded after the barrier.
     wait_for_copies<stages - 3>();
     __syncthreads();
-#pragma unroll
-    for (int step = 0; step < steps; ++step) {
+    const auto load_next = [&](int step) {
       load((step + 1) % 2, step == steps - 1 ? next : full, (step + 1) % steps * kStep<T>);
       if (step == steps - 1) {  // after all loads from shared memory, which would wait for these writes to it
         if (more) {
@@ -233,16 +235,33 @@ __device__ void gemm_sm80(const Problem& problem) {
         }
         commit_copies();
       }
+    };
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+      const bool waits = in_group == 2 && step % 2 == 1;  // for the products of both steps
+      if (!waits) load_next(step);
 #pragma unroll
       for (int i = 0; i < down; ++i)
 #pragma unroll
-        for (int j = 0; j < across; ++j)
-          multiply_add_16x8<T>(sum + (i * across + j) * 4, a[step % 2][i], b[step % 2][j / 2][j % 2 * 2],
-                               b[step % 2][j / 2][j % 2 * 2 + 1]);
-      if constexpr (every != 0) {
-        const int terms = (step + 1) * kStep<T>;
-        if (every <= tile_k ? terms % every == 0 : terms == tile_k && (k0 + tile_k) % every == 0) rounded.merge(sum);
-      }
+        for (int j = 0; j < across; ++j) {
+          const auto multiply = [&](float* to, int which) {
+            multiply_add_16x8<T>(to, a[which][i], b[which][j / 2][j % 2 * 2], b[which][j / 2][j % 2 * 2 + 1]);
+          };
+          float* const to = sum + (i * across + j) * 4;
+          if constexpr (in_group == 1 || in_group == 2) {
+            if (in_group == 2 && !waits) continue;
+            float group[4] = {0, 0, 0, 0};
+            multiply(group, in_group == 2 ? 0 : step % 2);
+            if (in_group == 2) multiply(group, 1);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) to[e] = Problem::merged(to[e], group[e]);
+          } else {
+            multiply(to, step % 2);
+          }
+        }
+      if (waits) load_next(step);
+      if constexpr (keeps_groups)
+        if (step == steps - 1 && (k0 + tile_k) % every == 0) rounded.merge(sum);
     }
     if (more) {
       feed_a.end(memory + free);
@@ -251,7 +270,12 @@ __device__ void gemm_sm80(const Problem& problem) {
     free = full, full = next;
   }
   wait_for_copies<0>();
-  if constexpr (every != 0) rounded.finish(sum);
+  if constexpr (keeps_groups) {
+    rounded.finish(sum);
+  } else if constexpr (every != 0) {
+#pragma unroll
+    for (int i = 0; i < down * across * 4; ++i) sum[i] += 0.0f;  // -0 becomes 0
+  }
 
   if (!add_parts(problem, tile, sum)) return;
   constexpr int lanes = Problem::kLanes, pitch = warp_n + 8, across_row = warp_n / lanes, pieces = 16 * across_row;
