@@ -208,6 +208,15 @@ TEST_P(CudaJoinedStages, AgreeWithTheCpu) {
     cuda_plans::expect_close(found[i], expected[i], {.of_itself = 1e-3, .of_largest = 1e-3}, GetParam().draft.name);
 }
 
+// Blocks that share channels meet twice, and leave their parts at two places.
+TEST(CudaJoinedStagesText, BlocksMeetBehindEachReduction) {
+  const Plan plan = lowered(normalised("few_channels", Behind::split, {16, 8, 40, 40}));
+  const cuda::KernelCode code = cuda::generate(plan, plan.groups.at(0), cuda::chip_named("sm_90a"));
+  ASSERT_EQ(code.launches.size(), 1u);
+  EXPECT_TRUE(code.launches[0].meets);
+  EXPECT_EQ(code.source.find("kNextParts = 0;"), std::string::npos) << code.source;
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, CudaJoinedStages, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.draft.name; });
 
