@@ -218,17 +218,18 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   BodyWriter body(plan, kernel);
   const IterationSpace& space = body.space();
   const bool columns = is_columns(body);
-  int words = 1, bytes = 4;
-  bool reduces = false;  // whatever parts there are
+  int words = 1, bytes = 0;  // each stage's accumulators meet in shared memory of their own
+  bool reduces = false;      // whatever parts there are
   for (std::size_t s = 0; s < kernel.stages.size(); ++s) {
     const AccumulatorCode accumulators = accumulator_code(kernel.stages[s]);
-    bytes = std::max(bytes, accumulators.bytes);
+    if (!kernel.stages[s].reductions.empty()) bytes += accumulators.bytes;
     if (parts_of(merges, static_cast<int>(s))) continue;
     words = std::max(words, accumulators.words);
     reduces |= !kernel.stages[s].reductions.empty();
   }
   Frames frames = frames_of(body, columns, words);
   const int lanes = frames.kept.lanes;
+  bytes = std::max(bytes, 4);
   const std::int64_t kept_groups = body.groups(frames.kept, 0, space.kept);
   const std::int64_t reduced_groups = body.groups(frames.full, space.kept, space.rank());
   const auto geometry_of = [&](int threads) {

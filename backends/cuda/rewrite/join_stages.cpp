@@ -72,13 +72,27 @@ class Joining {
 
   int carried_before() const { return static_cast<int>(first_.carried.size()); }
 
+  // The first stage of the result, behind those of the earlier stages of the next kernel, that may do this one's work,
+  // too: what it reads is made by then. Else the end.
+  std::size_t place_of(const Stage& stage) const {
+    std::size_t place = placed_;
+    for (const Instruction& in : stage.body)
+      if (in.primitive == Primitive::load && handed_[at(in.index)]) {
+        const std::size_t made = handed_[at(in.index)]->stage;
+        place = std::max(place, first_.stages[made].full && stage.full ? made : made + 1);
+      }
+    while (place < result_.stages.size() && result_.stages[place].full != stage.full) ++place;
+    return place;
+  }
+
   bool append(const Stage& stage) {
-    const Stage& last = first_.stages.back();
-    const bool goes_on = &stage == &next_.stages.front() && stage.full && last.full && last.reductions.empty();
+    const std::size_t place = place_of(stage);
+    if (place == result_.stages.size()) result_.stages.push_back({.full = stage.full});
+    placed_ = place + 1;
     copied_.clear();
-    if (!goes_on) result_.stages.push_back({.full = stage.full});
-    for (int i = 0; goes_on && i < std::ssize(last.body); ++i) copied_[{first_.stages.size() - 1, i}] = i;
-    InstructionBuilder code{std::move(result_.stages.back().body)};
+    if (place < first_.stages.size())  // its registers keep their numbers
+      for (int i = 0; i < std::ssize(first_.stages[place].body); ++i) copied_[{place, i}] = i;
+    InstructionBuilder code{std::move(result_.stages[place].body)};
     std::vector<int> moved;
     for (Instruction in : stage.body) {
       for (int& arg : in.args)
@@ -95,7 +109,7 @@ class Joining {
         moved.push_back(code.add(in));
       }
     }
-    Stage& into = result_.stages.back();
+    Stage& into = result_.stages[place];
     into.body = std::move(code.body);
     for (const Store& store : stage.stores)
       into.stores.push_back({moved[at(store.value)], store.access + static_cast<int>(first_.stores.size())});
@@ -135,6 +149,7 @@ class Joining {
 
   const Kernel &first_, &next_;
   Kernel result_;
+  std::size_t placed_ = 0;                             // behind the last stage that does work of the next kernel
   std::vector<std::optional<Handed>> handed_;          // by load of the next kernel
   std::vector<int> loads_;                             // the same of the result, of those that are not handed over
   std::map<std::pair<std::size_t, int>, int> copied_;  // registers of the first kernel in this stage

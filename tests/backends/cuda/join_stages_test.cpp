@@ -63,7 +63,7 @@ Draft alone(const Shape& shape) {
   return d;
 }
 
-enum class Behind { split, other_axes, slice, another_reader, overwritten, costly, halves };
+enum class Behind { split, two_splits, other_axes, slice, another_reader, overwritten, costly, halves };
 
 // y = (x - mean) * rsqrt(variance), which stays in the arena, and kernels that read it.
 Draft normalised(const std::string& name, Behind what, const Shape& shape = kImages) {
@@ -101,6 +101,7 @@ Draft normalised(const std::string& name, Behind what, const Shape& shape = kIma
     d.plan.kernels.push_back(rows);
   }
   split(d, y, shape, what == Behind::other_axes ? Axes{0, 2} : Axes{0, 2, 3});
+  if (what == Behind::two_splits) split(d, y, shape);
   if (what == Behind::other_axes) {  // a scale for each channel and column
     const int scales = internal(d, Dtype::f32, {2, shape[1], shape[3]}, Shape{2, shape[1], shape[3]}.row_major());
     const std::int64_t count = shape[1] * shape[3];
@@ -123,6 +124,7 @@ std::vector<Case> cases() {
   return {
       {alone(kImages), 1, false},
       {normalised("split", Behind::split), 1, false},
+      {normalised("two_splits", Behind::two_splits), 1, false},
       {normalised("few_channels", Behind::split, {16, 8, 40, 40}), 1, false},
       {normalised("many_channels", Behind::split, {2, 1024, 7, 7}), 1, false},
       {normalised("another_reader", Behind::another_reader), 2, true},
@@ -206,6 +208,24 @@ TEST_P(CudaJoinedStages, AgreeWithTheCpu) {
                            found = cuda_plans::run(*cuda, GetParam().draft, 20, any_number);
   for (std::size_t i = 0; i < found.size(); ++i)
     cuda_plans::expect_close(found[i], expected[i], {.of_itself = 1e-3, .of_largest = 1e-3}, GetParam().draft.name);
+}
+
+// Blocks that share channels meet twice, and leave their parts at two places.
+TEST(CudaJoinedStagesText, BlocksMeetBehindEachReduction) {
+  const Plan plan = lowered(normalised("few_channels", Behind::split, {16, 8, 40, 40}));
+  const cuda::KernelCode code = cuda::generate(plan, plan.groups.at(0), cuda::chip_named("sm_90a"));
+  ASSERT_EQ(code.launches.size(), 1u);
+  EXPECT_TRUE(code.launches[0].meets);
+  EXPECT_EQ(code.source.find("kNextParts = 0;"), std::string::npos) << code.source;
+}
+
+// All that goes over the same positions at a time goes over them once.
+TEST(CudaJoinedStagesText, SplitsShareStages) {
+  const Plan plan = lowered(normalised("two_splits", Behind::two_splits));
+  const auto& by = dynamic_cast<const cuda::Implementers&>(*plan.groups.at(0).implementation);
+  std::string stages;
+  for (const Stage& stage : by.choices.front().kernel.stages) stages += stage.full ? 'f' : 'k';
+  EXPECT_EQ(stages, "fkfkf");  // moments, their scale, magnitudes, scales, planes
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, CudaJoinedStages, testing::ValuesIn(cases()),
