@@ -1,5 +1,5 @@
-// Plans of layers with batch normalisation behind them, forward and backward, for the tests of reductions that move to
-// where the values are made.
+// Plans of layers with reductions of their results behind them, most of these batch normalisation's, forward and
+// backward, for the tests of reductions that move to where the values are made.
 #pragma once
 
 #include "nixie/tests/backends/cuda/hopper_plans.h"
@@ -122,6 +122,29 @@ inline Draft with_norm(const std::string& name, const Layer& layer, Norm what) {
   }
   d.plan.kernels.push_back(is_backward(what) ? normalisation_grad(d, made[0], layer.dtype, shape, what)
                                              : normalisation(d, made, shape));
+  return d;
+}
+
+/// What all of a result is reduced to: the sum and the maximum of magnitudes, or mean and m2.
+enum class Figures { magnitudes, moments };
+
+/// A convolution whose result is read by such a kernel alone.
+inline Draft with_figures(const std::string& name, const Layer& layer, Figures what) {
+  Draft d = forward(name, layer, Forward::plain);
+  d.outputs.clear();  // the result stays in the arena
+  const int y = internal(d, layer.dtype, layer.y(), layer.y().channels_last());
+  d.plan.kernels[0].stores[0].slot = y;
+  Kernel k{.label = "figures", .domain = layer.y(), .reduced = {0, 1, 2, 3}};
+  k.loads = {d.dense(y)};
+  k.carried = {Dtype::f32, Dtype::f32};
+  for (int i = 0; i < 2; ++i) k.stores.push_back(d.dense(d.output(Dtype::f32, kept_shape(k))));
+  k.stages = {{.body = {load(0), apply(Primitive::abs, {0})}},
+              {.full = false, .body = {carried(0), carried(1)}, .stores = {{0, 0}, {1, 1}}}};
+  if (what == Figures::magnitudes)
+    k.stages[0].reductions = {{ReduceKind::sum, 1, 0}, {ReduceKind::max, 1, 1}};
+  else
+    k.stages[0].reductions = {{ReduceKind::mean, 0, 0}, {ReduceKind::m2, 0, 1}};
+  d.plan.kernels.push_back(k);
   return d;
 }
 
