@@ -77,7 +77,7 @@ std::string merging_members(BodyWriter& body, const Stage& stage, const Parts& p
   return "\n" + accumulators_struct(stage, fmt::format("Accumulators{}", s)) +
          fmt::format("  static Accumulators{0} accumulators_of(Stage<{0}>);\n", s) +
          fmt::format("  const char* left(Stage<{}>) const {{ return {}; }}\n", s, left) +
-         fmt::format("  int parts(Stage<{}>) const {{ return {}; }}\n", s, parts.count) + finish_member(stage, s);
+         fmt::format("  int left_parts(Stage<{}>) const {{ return {}; }}\n", s, parts.count) + finish_member(stage, s);
 }
 
 // The members of one stage, and its loads.

@@ -227,7 +227,7 @@ __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carri
 // Merges the parts of a stage's reductions that another program has stored. Each part covers all kept positions.
 template <int s, class Body, class Accumulators, int lanes, int shares>
 __device__ void merge_left(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
-  const int count = body.parts(Stage<s>{}), columns = static_cast<int>(body.kKept) * lanes;
+  const int count = body.left_parts(Stage<s>{}), columns = static_cast<int>(body.kKept) * lanes;
   const Accumulators* parts = reinterpret_cast<const Accumulators*>(body.left(Stage<s>{})) + team.kept * lanes;
 #pragma unroll 4
   for (int part = team.y; part < count; part += Body::kReducedThreads)
