@@ -36,8 +36,9 @@ struct LoadedWords {
 };
 LoadedWords loaded_words(const Plan& plan, const Kernel& kernel);
 
-/// Whether storing parts pays off: the time it adds to the program is less than that of the pass over memory it saves,
-/// which reads the stored values and other images. `clocks_of` estimates a program's time without that of memory.
+/// Whether leaving parts of channels pays: the time it adds to the program is less than that of the pass over memory it
+/// saves, which reads the stored values and other images. `clocks_of` estimates a program's time without that of
+/// memory.
 bool parts_pay(const Grouping& grouping, const Choice& without, const Choice& with,
                double (*clocks_of)(const Plan&, const Choice&, const Chip&));
 

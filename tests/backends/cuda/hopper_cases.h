@@ -77,6 +77,10 @@ inline std::vector<Case> cases() {
   add("figures_patches_k64", 1, with_figures, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Figures::sum);
   add("figures_patches_k128", 1, with_figures, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Figures::moments);
   add("norm_beside_images", 1, with_norm, {9, 64, 64, 64, 64, 1, 1}, Norm::beside_images);
+  Layer parted{4, 96, 14, 15, 192, 3, 3, {1, 1}, {1, 1}};
+  parted.groups = 3;
+  add("norm_groups", 1, with_norm, parted, Norm::forward);
+  add("figures_groups", 1, with_figures, parted, Figures::moments);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
   // Gradients whose sums move where that pays: of many pixels.
   add("norm_grad_c128", 1, with_norm, {16, 128, 56, 56, 512, 1, 1}, Norm::backward);

@@ -65,11 +65,10 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
   if (!leaves_of_channels(choice)) return tiles;
   const bool full = !choice.kernel.loads.empty();
-  const std::int64_t filters = forward_layer(problem_of(choice)).filters;
+  const ForwardLayer layer = forward_layer(problem_of(choice));
   std::erase_if(tiles, [&](const Tile& tile) {
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
-    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 ||
-           ceil_div(filters, tile.n) > chip.sms;
+    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 || layer.columns(tile) > chip.sms;
   });
   return tiles;
 }
@@ -173,7 +172,7 @@ class ConvFprop final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
-    if (conv.products() != 1 || conv.groups > 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
+    if (conv.products() != 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_parts(grouping, choice, other, parts_of_convolution(choice, grouping.chip));
     if (!with || !leaves_of_channels(with->choice)) return with;
     if (tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};

@@ -50,22 +50,22 @@ struct Epilogue {
   // A lane's row of a tile by index: first the 16 rows of a product for one chunk of 64 columns, then those of the
   // next.
   struct Row {
-    int pixel, channel, chunk, m;
+    int pixel, chunk, m, channel;  // where the row is outside the result, a channel inside
     bool inside;
-    NIXIE_DEVICE Row(int index, int first, int n0)
+    NIXIE_DEVICE Row(int index, int first, Column of)
         : pixel(first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + index / 4 % kMmaM * 64 + index % 4 * 4),
-          channel(n0 + index / (4 * kMmaM) * 64 + threadIdx.x % 8 * 8),
           chunk(index / (4 * kMmaM)),
           m(index / 4 % kMmaM) {
-      const bool column = kTileN % 64 == 0 || chunk * 64 + threadIdx.x % 8 * 8 < kTileN;
-      inside = column && channel < CONV_K && pixel < CONV_PIXELS;
+      const int column = chunk * 64 + threadIdx.x % 8 * 8, within = of.n0 + column;
+      channel = min(within, CONV_K - 8) + (CONV_GROUPS == 1 ? 0 : of.group * CONV_K);
+      inside = (kTileN % 64 == 0 || column < kTileN) && within < CONV_K && pixel < CONV_PIXELS;
     }
   };
 
   // For a row outside the result, loads one inside.
   NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
-    const Row row(index, pixel, of.n0);
-    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
+    const Row row(index, pixel, of);
+    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), row.channel);
   }
 
   // Called before a tile's products.
@@ -81,9 +81,9 @@ struct Epilogue {
     int seen = 0;
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
-      const Row row(i, pixel, of.n0);
+      const Row row(i, pixel, of);
       if (i % 4 == 0) {
-        if (row.m == 0) body.load(min(row.channel, CONV_K - 8), fixed);
+        if (row.m == 0) body.load(row.channel, fixed);
         __syncwarp();
         write(sum[row.m], row.chunk);
         __syncwarp();
@@ -168,9 +168,10 @@ struct Epilogue {
 #ifdef PARTS
   // Called by all consumers after a block's last tile.
   NIXIE_DEVICE void leave(Parts& parts) const {
-    constexpr int kAcross = PARTS_OF_CHANNELS ? kTilesN : 1;  // columns of tiles that have parts of their own
+    constexpr int kAcross = PARTS_OF_CHANNELS ? kTilesAcross : 1;  // columns of tiles that have parts of their own
+    const Column of(blockIdx.x % kAcross);
     const int thread = threadIdx.x - 128, threads = kConsumers * 128;
-    static_assert(CONV_GROUPS == 1 && sizeof(Body::Accumulators) * (PARTS_OF_CHANNELS ? kChunksN * 64 : 1) <= 4096);
+    static_assert(sizeof(Body::Accumulators) * (PARTS_OF_CHANNELS ? kChunksN * 64 : 1) <= 4096);
     char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
     __syncwarp();
     parts.write(reinterpret_cast<Body::Accumulators*>(mine));
@@ -178,7 +179,8 @@ struct Epilogue {
     // wait for ever.
     asm volatile("bar.sync 3, %0;" ::"n"(kConsumers * 128) : "memory");
     leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4,
-                blockIdx.x % kAcross * kTileN, kTileN, blockIdx.x / kAcross, gridDim.x / kAcross, thread, threads);
+                of.group * CONV_K + of.n0, min(kTileN, CONV_K - of.n0), blockIdx.x / kAcross, gridDim.x / kAcross,
+                thread, threads);
   }
 #endif
 };
