@@ -1,4 +1,5 @@
-// How many launches a training step takes, and what memory: small kernels share launches.
+// How many launches a training step takes, and what memory: small kernels share launches, and reductions are left by
+// the programs that store what they reduce.
 #ifdef NIXIE_WITH_CUDA
 
 #include "nixie/core/passes/precision.h"
@@ -64,6 +65,40 @@ TEST(CudaLaunches, SplitsAreStagesOfTheirMakers) {
   CudaPlansBackend backend("sm_90a");
   for (const auto& [net, most] : {Row{Resnet<18>{}, 165}, Row{Densenet121{}, 870}})
     EXPECT_LE(step_of(net, backend, 3, PrecisionPolicy::fp32).groups.size(), most);
+}
+
+// Programs that leave parts, groups, and what these read and write in all.
+struct Sizes {
+  const char* name;
+  AnyModel net;
+  PrecisionPolicy policy;
+  std::ptrdiff_t leave;
+  std::size_t groups;
+  double gigabytes;
+};
+
+TEST(CudaLaunches, NetsReadWhatTheyReduceNoMoreThanThis) {
+  using enum PrecisionPolicy;
+  const Sizes table[] = {
+      {"resnet50", Resnet<50>{}, fp16, 74, 310, 20.1},           {"resnet50", Resnet<50>{}, fp32, 0, 720, 53.5},
+      {"mobilenet_v2", MobilenetV2{}, fp16, 43, 290, 9.9},       {"mobilenet_v2", MobilenetV2{}, fp32, 3, 525, 24.6},
+      {"densenet121", Densenet121{}, fp16, 60, 655, 26.2},       {"googlenet_bn", GooglenetBn{}, fp16, 58, 340, 8.2},
+      {"regnet_y_400mf", Regnet400<true>{}, fp16, 49, 470, 7.8}, {"vgg_a", Vgg<11>{}, fp16, 0, 65, 8.4},
+  };
+  CudaPlansBackend backend("sm_90a");
+  for (const Sizes& of : table) {
+    const Plan plan = step_of(of.net, backend, 64, of.policy);
+    double bytes = 0;
+    for (const Group& group : plan.groups)
+      for (const auto* slots : {&group.reads, &group.writes})
+        for (int slot : *slots) bytes += static_cast<double>(plan.slots[static_cast<std::size_t>(slot)].size_bytes());
+    const auto leave =
+        std::ranges::count_if(plan.slots, [](const Slot& slot) { return slot.name.starts_with("parts of "); });
+    const std::string name = fmt::format("{} {}", of.name, to_string(of.policy));
+    EXPECT_GE(leave, of.leave) << name;
+    EXPECT_LE(plan.groups.size(), of.groups) << name;
+    EXPECT_LE(bytes * 1e-9, of.gigabytes) << name;
+  }
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ void for_each_store(const Choice& choice, Visit visit) {
     visit(choice.pooled->output), visit(choice.pooled->index);
   } else {
     for (const Access& store : choice.kernel.stores) visit(store);
-    for (const Kernel& kernel : choice.beside)
-      for (const Access& store : kernel.stores) visit(store);
+    for (const Choice& other : choice.beside)
+      for (const Access& store : other.kernel.stores) visit(store);
   }
   if (choice.index) visit(*choice.index);
   if (choice.channel_sum) visit(*choice.channel_sum);
@@ -57,8 +57,8 @@ std::vector<int> slots_read(const Choice& choice) {
     const bool forward = std::get<Conv>(op).role == ConvRole::output;
     slots[slots.size() - operands.size() + (forward ? 0 : 1)] = choice.images->view.slot;
   }
-  for (const Kernel& other : choice.beside)
-    for (int slot : nixie::slots_read(other)) slots.push_back(slot);
+  for (const Choice& other : choice.beside)
+    for (int slot : slots_read(other)) slots.push_back(slot);
   for (const Operand& plane : choice.low_planes) slots.push_back(plane.slot);
   if (choice.pooled_by) slots.push_back(choice.pooled_by->slot);
   for (const Parts& parts : choice.merges) slots.push_back(parts.slot);
@@ -71,7 +71,6 @@ std::vector<int> slots_written(const Choice& choice) {
   std::vector<int> slots;
   for_each_store(choice, [&](const Access& store) { slots.push_back(store.slot); });
   if (choice.leaves) slots.push_back(choice.leaves->slot);
-  if (choice.warp_parts) slots.insert(slots.end(), choice.warp_parts->slots.begin(), choice.warp_parts->slots.end());
   const auto* conv = choice.kernel.head ? std::get_if<Conv>(&choice.kernel.head->op) : nullptr;
   if (choice.packed_images && conv && conv->role == ConvRole::output) slots.push_back(*choice.packed_images);
   return slots;

@@ -58,7 +58,7 @@ struct Choice {
   std::any sizes = {};                      ///< the family's own: a ConvProblem, a BlasProblem, ...
   std::vector<OperandLayout> layouts = {};  ///< of the head's operands; none: as they are
   bool alone = false;                       ///< the program only stores the head's result
-  std::vector<Kernel> beside = {};          ///< run in the same launch: kernels whose programs have `kernel`'s pattern
+  std::vector<Choice> beside = {};          ///< run in the same launch: their programs have this one's pattern
 
   std::vector<Operand> low_planes = {};      ///< operands 0 and 1 are the high planes of f32 values, these the low
   std::optional<MappedOperand> images = {};  ///< replaces the image operand
@@ -69,7 +69,6 @@ struct Choice {
   std::optional<Access> index = {};          ///< a pooling's index, stored beside its output
   std::optional<Parts> leaves = {};          ///< parts of the reductions of the kernel's last stage, for other groups
   std::vector<Parts> merges = {};            ///< parts that other groups leave of this kernel's reductions
-  std::optional<WarpParts> warp_parts = {};  ///< parts of the same reductions where these are to one value
 };
 
 /// A plan with the same slots, none of which share bytes. Programs of shared launches are generated for it, so that
@@ -104,8 +103,8 @@ struct Absorption {
   Choice choice = {};
   Other other = Other::joins;
   std::optional<Slot> packed = {};    ///< a slot that the other group packs images into, for both
-  std::optional<Choice> reader = {};  ///< the other group's choice, which merges or reads the parts of `choice`
-  std::vector<Slot> left = {};        ///< the slots in which `choice` leaves these parts
+  std::optional<Choice> reader = {};  ///< the other group's choice, which merges the parts of `choice`
+  std::optional<Slot> left = {};      ///< the slot in which `choice` leaves them
 };
 
 class Family {
@@ -126,7 +125,7 @@ class Family {
   /// order of kernels allows it (rewrite/absorb.h).
   virtual std::optional<Absorption> absorb(const Grouping&, const Choice&, std::size_t /*other*/) const { return {}; }
   /// The program for shared launches, if it has one.
-  virtual std::optional<OneLaunch> one_launch(const Plan&, const Kernel&) const { return {}; }
+  virtual std::optional<OneLaunch> one_launch(const Plan&, const Choice&) const { return {}; }
   /// The program; `algorithm`: by name, the first if empty.
   virtual KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip,
                               const std::string& algorithm) const = 0;

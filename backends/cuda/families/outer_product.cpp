@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "nixie/backends/cuda/families/warp_parts.h"
+#include "nixie/backends/cuda/families/parts.h"
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -33,13 +33,13 @@ KernelCode generate_program(const Plan& plan, const Choice& choice) {
   const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
   NhwcFunctor body = nhwc_functor(
       plan, kernel, {{"const u16*", "a", {a.slot, a.offset * 2}}, {"const u16*", "b", {b.slot, b.offset * 2}}}, 4,
-      {.warp_parts = choice.warp_parts});
+      {.leaves = choice.leaves});
   KernelCode code;
   code.source = defines({{"OUTER_ROWS", product.rows},
                          {"OUTER_COLUMNS", product.columns},
                          {"OUTER_TERMS", product.terms},
                          {"NIXIE_BF16", product.dtype == Dtype::bf16}}) +
-                warp_parts_defines(choice) + "#include \"ptx.cuh\"\n" + body.text + "#include \"outer_product.cuh\"\n";
+                "#include \"ptx.cuh\"\n" + body.text + "#include \"outer_product.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = "outer_product";
   const std::int64_t terms = std::min(ceil_div(product.terms, 16) * 16, kChunk);
@@ -74,7 +74,7 @@ class OuterProducts final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const auto& product = std::any_cast<const OuterProduct&>(choice.sizes);
-    return with_warp_parts(grouping, choice, other, blocks_of(product) * kThreads / 32);
+    return with_parts(grouping, choice, other, {.of_all = blocks_of(product)});
   }
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
     return generate_program(plan, choice);

@@ -17,8 +17,8 @@ class Reduce final : public Family {
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip& chip, const std::string&) const override {
     return generate_reduce(plan, choice.kernel, chip, choice.merges);
   }
-  std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
-    return reduce_launch(plan, kernel);
+  std::optional<OneLaunch> one_launch(const Plan& plan, const Choice& choice) const override {
+    return reduce_launch(plan, choice.kernel, choice.merges);
   }
 };
 
@@ -67,8 +67,8 @@ class Map final : public Family {
   KernelCode generate(const Plan& plan, const Choice& choice, const Chip&, const std::string&) const override {
     return generate_map(plan, choice.kernel);
   }
-  std::optional<OneLaunch> one_launch(const Plan& plan, const Kernel& kernel) const override {
-    return map_launch(plan, kernel);
+  std::optional<OneLaunch> one_launch(const Plan& plan, const Choice& choice) const override {
+    return map_launch(plan, choice.kernel);
   }
 };
 

@@ -34,7 +34,7 @@ std::string with_memory(std::string operation, const Plan& plan, const Choice& c
   };
   list(", reads", choice.kernel.loads);
   list(", writes", stores_of(choice));
-  if (choice.leaves || choice.warp_parts) operation += ", reduces";
+  if (choice.leaves) operation += ", reduces";
   return operation;
 }
 
@@ -68,8 +68,8 @@ double bytes_touched(const Plan& plan, const Group& group) {
 
 KernelCode generate_shared(const Plan& plan, const Choice& choice) {
   const Plan apart = with_slots_apart(plan);
-  std::vector<OneLaunch> launches{*choice.family->one_launch(apart, choice.kernel)};
-  for (const Kernel& kernel : choice.beside) launches.push_back(*choice.family->one_launch(apart, kernel));
+  std::vector<OneLaunch> launches{*choice.family->one_launch(apart, choice)};
+  for (const Choice& other : choice.beside) launches.push_back(*choice.family->one_launch(apart, other));
   return share_launch(launches);
 }
 

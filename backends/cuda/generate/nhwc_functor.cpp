@@ -12,24 +12,12 @@ namespace {
 
 constexpr int kMostFixed = 48;  // words that a thread keeps beside its sums
 
-// The member that stores a part of each reduction.
-std::string leave_member(BodyWriter& body, const Stage& stage, const WarpParts& parts) {
-  const std::vector<Accumulator> list = accumulators_of(stage);
-  std::string text = "  void leave(const Accumulators& all, Index part) const {\n";
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string type = type_name(stage.body[at(stage.reductions[i].value)].type);
-    const std::string left = body.pointer(type + "*", fmt::format("left{}", i), {parts.slots[i], 0});
-    text += fmt::format("    {}[part] = all.m{}.{};\n", left, list[i].member, list[i].result);
-  }
-  return text + "  }\n";
-}
-
 }  // namespace
 
 std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
                          const FunctorMembers& members) {
   const int channel = body.space().kept, rank = body.space().rank();  // an axis of one channel is left out
-  const bool reduces = !kernel.stages.back().reductions.empty(), by_channel = reduces && !members.warp_parts;
+  const bool reduces = members.leaves.has_value(), by_channel = reduces && members.leaves->of_channels;
   Frame frame{.lane_axis = channel < rank ? channel : -1,
               .lanes = lanes,
               .carried_is_local = true,
@@ -48,7 +36,6 @@ std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, cons
   std::string text;
   if (!kernel.carried.empty()) text += "  struct Carried {\n" + body.carried_members() + "  };\n";
   if (reduces) text += accumulators_struct(kernel.stages.back(), "Accumulators");
-  if (members.warp_parts) text += leave_member(body, kernel.stages.back(), *members.warp_parts);
   text += "  struct Loads {\n" + code.members + "  };\n";
   text += "  void load(Index position, Index channel, Loads& loads) const {\n" + positions + code.load + "  }\n";
   if (members.prefetch)
@@ -71,13 +58,18 @@ std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, cons
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more, int lanes,
                          const FunctorMembers& members) {
   BodyWriter body(plan, kernel, false, Order::nhwc);
+  if (members.leaves) body.pointer("char*", "left", {members.leaves->slot, 0});
   for (const Pointer& pointer : more) body.pointer(pointer.type, pointer.name, pointer.argument);
   const bool of_integers = kernel.head && kernel.head->dtype == Dtype::i32;
   const std::string code = load_and_run(body, kernel, lanes, of_integers ? "int" : "float", members);
-  const bool reduces = !kernel.stages.back().reductions.empty();
   NhwcFunctor result;
-  result.text = fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",
-                            reduces ? "accumulators" : "math", members.prefetch ? "#include \"ptx.cuh\"\n" : "");
+  if (members.leaves)
+    result.text = defines({{"PARTS", members.leaves->count},
+                           {"PARTS_COLUMNS", members.leaves->of_channels ? kernel.domain[1] : 1},
+                           {"PARTS_OF_CHANNELS", members.leaves->of_channels}});
+  result.text +=
+      fmt::format("#include \"{}.cuh\"\n#include \"philox.cuh\"\n{}struct Body {{\n",
+                  members.leaves ? "accumulators" : "math", members.prefetch ? "#include \"ptx.cuh\"\n" : "");
   result.text +=
       fmt::format("  using Index = {};\n", body.wide() ? "long long" : "int") + body.pointers() + code + "};\n";
   result.arguments = body.arguments();

@@ -17,10 +17,10 @@ namespace nixie::cuda {
 struct FunctorMembers {
   bool prefetch = false;  ///< prefetch(position, channel, count): into L2, what load() reads for neighbouring channels
   /// Fixed and load(channel, Fixed&), which reads what depends on the channel alone; run() takes it, too. Without, as
-  /// with more than kMostFixed words of it, load() reads these; of kernels that reduce run() always takes it.
+  /// with more than kMostFixed words of it, load() reads these; with parts of channels run() always takes it.
   bool fixed = false;
-  /// leave(accumulators, part), which stores the results of one warp; run() takes one accumulator for all lanes.
-  std::optional<WarpParts> warp_parts = {};
+  /// Accumulators of the last stage's reductions, which run() takes, and a pointer to the parts of these (parts.cuh).
+  std::optional<Parts> leaves = {};
 };
 std::string load_and_run(BodyWriter& body, const Kernel& kernel, int lanes, const std::string& sums,
                          const FunctorMembers& members = {});
@@ -35,7 +35,7 @@ struct Pointer {
   std::string type, name;
   Argument argument;
 };
-/// `more`: further pointers. run() accumulates the reductions of the last stage (channel_parts.cuh, warp_parts.cuh).
+/// `more`: further pointers.
 NhwcFunctor nhwc_functor(const Plan& plan, const Kernel& kernel, const std::vector<Pointer>& more = {}, int lanes = 8,
                          const FunctorMembers& members = {});
 

@@ -19,7 +19,7 @@ OneLaunch map_launch(const Plan& plan, const Kernel& kernel);
 KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& chip,
                            const std::vector<Parts>& merges = {});
 /// The same, written so that reductions of many sizes have one pattern; none if it needs several launches.
-std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel);
+std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges);
 /// Heads that are products, in a tile by name, "128x64", or the first (gemm.cuh, gemm_sm80.cuh).
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel, const Chip& chip);
 std::string product_operation(const Plan& plan, const Kernel& kernel);

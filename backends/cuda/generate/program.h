@@ -11,17 +11,13 @@
 
 namespace nixie::cuda {
 
-/// Partial results of a stage's reductions that one program stores and another merges: a slot with accumulators for all
+/// Partial results of a stage's reductions that one program leaves and another merges: a slot with accumulators for all
 /// kept positions, `count` times, one part after the other.
 struct Parts {
-  int slot = 0, count = 0, stage = 0;
-};
-
-/// Partial results of a stage's reductions to one value: a slot for each of them, with the result of each of `count`
-/// warps.
-struct WarpParts {
-  std::vector<int> slots = {};
+  int slot = 0;
   std::int64_t count = 0;
+  bool of_channels = false;  ///< kept are the channels; else one value
+  int stage = 0;             ///< of the kernel that merges
 };
 
 /// One launch of an entry point of the program; launches of a kernel run in order.

@@ -76,7 +76,8 @@ std::string merging_members(BodyWriter& body, const Stage& stage, const Parts& p
   const std::string left = body.pointer("const char*", fmt::format("left{}", s), {parts.slot, 0});
   return "\n" + accumulators_struct(stage, fmt::format("Accumulators{}", s)) +
          fmt::format("  static Accumulators{0} accumulators_of(Stage<{0}>);\n", s) +
-         fmt::format("  const char* left(Stage<{}>) const {{ return {}; }}\n", s, left) + finish_member(stage, s);
+         fmt::format("  const char* left(Stage<{}>) const {{ return {}; }}\n", s, left) +
+         fmt::format("  int left_parts(Stage<{}>) const {{ return {}; }}\n", s, parts.count) + finish_member(stage, s);
 }
 
 // The members of one stage, and its loads.
@@ -250,7 +251,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
     const std::size_t i = at(s);
     members +=
         parts ? merging_members(body, kernel.stages[i], *parts) : stage_members(body, kernel, s, frames, loads[i]);
-    if (parts) left += fmt::format("stage == {} ? {} : ", s, parts->count);
+    if (parts) left += fmt::format(" || stage == {}", s);
     unroll[i] = keeps ? unroll_beside(loads[i].moving, loads[i].fixed * frames.full.lanes) : unroll_of(loads[i].moving);
     if (!kernel.stages[i].reductions.empty() && !parts) {
       loaded = std::max(loaded, 4 * loads[i].moving * unroll[i]);
@@ -262,7 +263,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
   const int threads = columns && reduces && held <= 24 ? 512 : 256;
   const bool ahead = columns && threads == 256 && held + loaded <= 48;  // loads of the next positions, too
   Geometry g = geometry_of(threads);
-  const bool goes_on = !reduces && loads.back().fixed + carried_by(kernel.stages.back()) >= kManyNumbers &&
+  const bool goes_on = chip && !reduces && loads.back().fixed + carried_by(kernel.stages.back()) >= kManyNumbers &&
                        may_go_on(body, kernel, merges);
   if (!reduces && !goes_on) g.splits = 1;
   std::vector<int> starts = launch_starts(kernel, merges, g.splits);
@@ -305,7 +306,7 @@ Written write(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& 
                       g.kept_first, ahead, meets, meets || goes_on);
   text += fmt::format("  static constexpr unsigned kNextParts = {};\n", meets_again ? part_bytes : 0);
   text += fmt::format("  static constexpr int unroll(int stage) {{ return {}1; }}\n", unrolls);
-  text += fmt::format("  static constexpr int left_parts(int stage) {{ return {}0; }}\n", left);
+  text += fmt::format("  static constexpr bool merges(int stage) {{ return false{}; }}\n", left);
   text += list_of(kernel, "is_full", [](const Stage& stage) { return stage.full; });
   text += list_of(kernel, "reduces", [](const Stage& stage) { return !stage.reductions.empty(); });
   text += "  struct Carried {\n" + body.carried_members() + "  };\n" + body.pointers() + members + "};\n";
@@ -349,8 +350,8 @@ KernelCode generate_reduce(const Plan& plan, const Kernel& kernel, const Chip& c
   return result;
 }
 
-std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel) {
-  Written written = write(plan, kernel, {}, nullptr);
+std::optional<OneLaunch> reduce_launch(const Plan& plan, const Kernel& kernel, const std::vector<Parts>& merges) {
+  Written written = write(plan, kernel, merges, nullptr);
   if (written.starts.size() > 1) return {};
   return OneLaunch{.includes = kIncludes,
                    .body = std::move(written.body),

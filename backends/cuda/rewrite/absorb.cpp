@@ -2,7 +2,6 @@
 #include "nixie/backends/cuda/rewrite/absorb.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/touched.h"
@@ -85,21 +84,15 @@ void pack_for_both(Grouping& grouping, std::size_t group, std::size_t other, con
   }
 }
 
-// Gives the parts that one group leaves and the other reads their slots.
+// Gives the parts that one group leaves and the other merges their slot.
 void share_parts(Grouping& grouping, std::size_t group, std::size_t other, const Absorption& with) {
   const int slot = static_cast<int>(grouping.plan.slots.size());
-  grouping.plan.slots.insert(grouping.plan.slots.end(), with.left.begin(), with.left.end());
-  for (Choice& choice : grouping.groups[group].by->choices) {
-    if (choice.leaves) choice.leaves->slot = slot;
-    if (choice.warp_parts) std::iota(choice.warp_parts->slots.begin(), choice.warp_parts->slots.end(), slot);
-  }
+  grouping.plan.slots.push_back(*with.left);
+  for (Choice& choice : grouping.groups[group].by->choices) choice.leaves->slot = slot;
   auto& by = grouping.groups[other].by;
   by = by ? std::make_shared<Implementers>(*by) : take(grouping.plan, grouping.groups[other].members[0], grouping.chip);
   by->choices = {*with.reader};
-  if (with.choice.leaves)
-    by->choices[0].merges.back().slot = slot;
-  else
-    for (Access& load : by->choices[0].kernel.loads) load.slot += slot;
+  by->choices[0].merges.back().slot = slot;
 }
 
 // Where the group is after it absorbed the other, and the order that groups were put in, if it has its members now.
@@ -127,7 +120,7 @@ std::optional<Absorbed> absorb(Grouping& grouping, std::size_t group, std::size_
   const auto joins = first->other == Absorption::Other::joins;
   std::optional<GroupIndices> order = joins ? order_beside(grouping, group, other) : std::nullopt;
   if (joins && !order) return {};
-  // What one group leaves and the other reads is left first.
+  // What one group leaves and the other merges is left first.
   if ((first->packed && group < other) || (first->reader && other < group)) return {};
   std::vector<std::string>& refused = grouping.groups[group].by->refused;
   by->refused.insert(by->refused.begin(), refused.begin(), refused.end());

@@ -200,8 +200,8 @@ Candidates find_candidates(const Grouping& grouping) {
     const Grouping::Group& group = grouping.groups[g];
     if (group.members.size() != 1 || group.by->choices.size() != 1) continue;
     const Choice& choice = group.by->choices.front();
-    if (choice.kernel.head || !choice.merges.empty() || traffic(grouping.plan, choice.kernel) > kMostBytes) continue;
-    std::optional<OneLaunch> launch = choice.family->one_launch(apart, choice.kernel);
+    if (choice.kernel.head || traffic(grouping.plan, choice.kernel) > kMostBytes) continue;
+    std::optional<OneLaunch> launch = choice.family->one_launch(apart, choice);
     if (!launch || launch->blocks == 0) continue;
     const std::string pattern = pattern_of(*launch);
     found[pattern].push_back({g, *std::move(launch)});
@@ -255,7 +255,7 @@ void share_launches(Grouping& grouping) {
     for (std::size_t i = 1; i < merged.size(); ++i) {
       const Grouping::Group& part = grouping.groups[merged[i]];
       whole.members.push_back(part.members.front());
-      whole.by->choices.front().beside.push_back(part.by->choices.front().kernel);
+      whole.by->choices.front().beside.push_back(part.by->choices.front());
     }
     groups.push_back(std::move(whole));
   }

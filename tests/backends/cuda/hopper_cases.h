@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "nixie/tests/backends/cuda/hopper_f32_cases.h"
-#include "nixie/tests/backends/cuda/norm_plans.h"
 
 namespace nixie::hopper_plans {
 
 inline int fewer_by(Forward) { return 0; }
 inline int fewer_by(Norm) { return 0; }
+inline int fewer_by(Figures) { return 0; }
 inline int fewer_by(bool) { return 0; }
 inline int fewer_by(Gradient what) { return what == Gradient::with_bias || what == Gradient::updated; }
 inline int fewer_by(First what) { return what == First::forward ? 0 : what == First::trained ? 1 : 4; }
@@ -71,6 +71,16 @@ inline std::vector<Case> cases() {
   add("norm_patches_k64", 1, with_norm, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_k128", 1, with_norm, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
   add("norm_patches_c32_k32", 1, with_norm, {3, 32, 32, 32, 32, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+  add("figures_k72", 1, with_figures, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Figures::sum);
+  add("figures_k256_1x1", 1, with_figures, {5, 64, 28, 28, 256, 1, 1}, Figures::moments);
+  add("figures_resident", 1, with_figures, {9, 64, 64, 64, 256, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16}, Figures::sum);
+  add("figures_patches_k64", 1, with_figures, {3, 16, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Figures::sum);
+  add("figures_patches_k128", 1, with_figures, {3, 16, 28, 24, 128, 3, 3, {1, 1}, {1, 1}}, Figures::moments);
+  add("norm_beside_images", 1, with_norm, {9, 64, 64, 64, 64, 1, 1}, Norm::beside_images);
+  Layer parted{4, 96, 14, 15, 192, 3, 3, {1, 1}, {1, 1}};
+  parted.groups = 3;
+  add("norm_groups", 1, with_norm, parted, Norm::forward);
+  add("figures_groups", 1, with_figures, parted, Figures::moments);
   add("norm_of_two", 2, with_norm, {3, 48, 14, 14, 200, 1, 1}, Norm::two_layers);
   // Gradients whose sums move where that pays: of many pixels.
   add("norm_grad_c128", 1, with_norm, {16, 128, 56, 56, 512, 1, 1}, Norm::backward);

@@ -1,7 +1,7 @@
 // The f32 layers among the cases of hopper_cases.h: by multiply-adds, and in halves.
 #pragma once
 
-#include "nixie/tests/backends/cuda/hopper_plans.h"
+#include "nixie/tests/backends/cuda/norm_plans.h"
 
 namespace nixie::hopper_plans {
 
@@ -82,6 +82,13 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("forward_unfolded_c12", 1, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 6);
     add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 6);
     add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 6);
+    if (math == Math::tf32) {
+      add32("norm_k72", 1, with_norm, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
+      add32("norm_k256_1x1", 1, with_norm, {5, 64, 28, 28, 256, 1, 1}, Norm::forward);
+      add32("norm_grad_c128", 1, with_norm, {16, 128, 56, 56, 512, 1, 1}, Norm::backward);
+      add32("figures_k72", 1, with_figures, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Figures::sum);
+      add32("figures_k256_1x1", 1, with_figures, {5, 64, 28, 28, 256, 1, 1}, Figures::moments);
+    }
     Layer grouped{4, 96, 14, 15, 192, 3, 3, {1, 1}, {1, 1}};
     grouped.groups = 3;
     add32("forward_groups", 1, forward, grouped, Forward::residual);

@@ -294,7 +294,7 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
       EXPECT_TRUE(std::count_if(reader.merges.begin(), reader.merges.end(), [&](const cuda::Parts& parts) {
         return parts.slot == maker.leaves->slot && parts.count == maker.leaves->count;
       }));
-      EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define CONV_PARTS"), std::string::npos);
+      EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define PARTS_OF_CHANNELS 1"), std::string::npos);
     }
     // Parts, then the values once more; with eight numbers for each channel in blocks that merge all parts themselves.
     const cuda::KernelCode code = cuda::generate(plan, plan.groups.back(), hopper());

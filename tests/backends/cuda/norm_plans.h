@@ -1,5 +1,5 @@
-// Plans of layers with batch normalisation behind them, forward and backward, for the tests of reductions that move to
-// where the values are made.
+// Plans of layers with reductions of their results behind them, most of these batch normalisation's, forward and
+// backward, for the tests of reductions that move to where the values are made.
 #pragma once
 
 #include "nixie/tests/backends/cuda/hopper_plans.h"
@@ -7,10 +7,11 @@
 namespace nixie::hopper_plans {
 
 /// Backward: of what a gate let through; of what a gate lets through that the kernel finds from x; of two layers whose
-/// results were added up, so that both have the same gradient.
-enum class Norm { forward, two_layers, backward, backward_and_gate, backward_of_two };
+/// results were added up, so that both have the same gradient. Beside images: of the sum of these and a layer's result,
+/// each normalised.
+enum class Norm { forward, beside_images, two_layers, backward, backward_and_gate, backward_of_two };
 
-inline bool is_backward(Norm what) { return what != Norm::forward && what != Norm::two_layers; }
+inline bool is_backward(Norm what) { return what >= Norm::backward; }
 
 /// x -> (x - mean) * rsqrt(variance + 1e-3) over all axes but the channels of slots `xs`, where there are two times a
 /// scale and plus a shift for each channel, and added up, into an output; mean and variance of each are outputs, too.
@@ -120,8 +121,32 @@ inline Draft with_norm(const std::string& name, const Layer& layer, Norm what) {
     made.push_back(internal(d, layer.dtype, shape, shape.channels_last()));
     kernel.stores[0].slot = made.back();
   }
+  if (what == Norm::beside_images) made.push_back(image(d, layer.dtype, shape));
   d.plan.kernels.push_back(is_backward(what) ? normalisation_grad(d, made[0], layer.dtype, shape, what)
                                              : normalisation(d, made, shape));
+  return d;
+}
+
+/// What all magnitudes of a result are reduced to: the sum and the maximum, or mean and m2.
+enum class Figures { sum, moments };
+
+/// A convolution whose result is read by such a kernel alone.
+inline Draft with_figures(const std::string& name, const Layer& layer, Figures what) {
+  Draft d = forward(name, layer, Forward::plain);
+  d.outputs.clear();  // the result stays in the arena
+  const int y = internal(d, layer.dtype, layer.y(), layer.y().channels_last());
+  d.plan.kernels[0].stores[0].slot = y;
+  Kernel k{.label = "figures", .domain = layer.y(), .reduced = {0, 1, 2, 3}};
+  k.loads = {d.dense(y)};
+  k.carried = {Dtype::f32, Dtype::f32};
+  for (int i = 0; i < 2; ++i) k.stores.push_back(d.dense(d.output(Dtype::f32, kept_shape(k))));
+  k.stages = {{.body = {load(0), apply(Primitive::abs, {0})}},
+              {.full = false, .body = {carried(0), carried(1)}, .stores = {{0, 0}, {1, 1}}}};
+  if (what == Figures::sum)
+    k.stages[0].reductions = {{ReduceKind::sum, 1, 0}, {ReduceKind::max, 1, 1}};
+  else
+    k.stages[0].reductions = {{ReduceKind::mean, 1, 0}, {ReduceKind::m2, 1, 1}};
+  d.plan.kernels.push_back(k);
   return d;
 }
 

@@ -1,12 +1,11 @@
 // Forward convolutions, input gradients and large matrix products in 16 bits on sm_90a, in tiles (implicit GEMM).
 #include <algorithm>
 
-#include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
-#include "nixie/backends/cuda/families/warp_parts.h"
+#include "nixie/backends/cuda/families/parts.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -17,7 +16,6 @@ namespace {
 // Words of sums and accumulators that a thread may hold where it leaves parts, with one or two consumers and with
 // three, which have no room for what the epilogue loads; and with the loads that are on their way.
 constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
-constexpr int kMostConsumers = 3;  // warpgroups that run the epilogue
 // Loads of f32 by channel, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
@@ -61,17 +59,16 @@ int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
 
 // The parts that a thread accumulates stay in registers, beside the sums of its tile, which no other block shares.
 std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  const bool may_split = !choice.leaves && choice.kernel.head->dtype != Dtype::i32;  // parts are floats
+  const bool may_split = !leaves_of_channels(choice) && choice.kernel.head->dtype != Dtype::i32;  // parts are floats
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, may_split);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
-  if (!choice.leaves) return tiles;
+  if (!leaves_of_channels(choice)) return tiles;
   const bool full = !choice.kernel.loads.empty();
-  const std::int64_t filters = forward_layer(problem_of(choice)).filters;
+  const ForwardLayer layer = forward_layer(problem_of(choice));
   std::erase_if(tiles, [&](const Tile& tile) {
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
-    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 ||
-           ceil_div(filters, tile.n) > chip.sms;
+    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 || layer.columns(tile) > chip.sms;
   });
   return tiles;
 }
@@ -83,7 +80,7 @@ constexpr double kClocksOfAccumulated = 0.55;
 // The clocks of a choice's fastest tile.
 double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   const Tile tile = tiles_of(plan, choice, chip).front();
-  if (!choice.leaves) return static_cast<double>(tile.clocks);
+  if (!leaves_of_channels(choice)) return static_cast<double>(tile.clocks);
   const ForwardLayer layer = forward_layer(problem_of(choice));
   const double epilogue = kClocksOfAccumulated * tile.rows() * tile.n * (tile.in_turn ? 2 : 1);
   return static_cast<double>(forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip));
@@ -110,7 +107,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
 
   const bool pieces = stores_pieces(choice.kernel);
   KernelCode code;
-  std::vector<Pointer> pointers = parts_pointer(choice);
+  std::vector<Pointer> pointers;
   if (tile.splits > 1) {
     const std::int64_t tiles = layer.tiles(tile), counters = round_up(4 * tiles * tile.consumers, 256);
     pointers.push_back({"u32*", "arrived", {Argument::kScratch, 0}});
@@ -118,7 +115,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
     code.scratch_bytes = counters + 4 * tiles * tile.splits * tile.rows() * tile.n;
   }
   NhwcFunctor body =
-      nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true, .warp_parts = choice.warp_parts});
+      nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true, .leaves = choice.leaves});
   code.source = types_of_pairs(conv) + window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
@@ -133,9 +130,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
-                parts_defines(choice) + warp_parts_defines(choice) +
-                (choice.leaves ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") + body.text +
-                "#include \"conv_fprop_sm90.cuh\"\n";
+                (leaves_of_channels(choice) ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") +
+                body.text + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}{}", tile.name(), of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
@@ -176,10 +172,10 @@ class ConvFprop final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
-    if (conv.products() != 1 || conv.groups > 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
-    if (auto whole = with_warp_parts(grouping, choice, other, grouping.chip.sms * kMostConsumers * 4)) return whole;
-    std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-    if (!with || tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
+    if (conv.products() != 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
+    std::optional<Absorption> with = with_parts(grouping, choice, other, parts_of_convolution(choice, grouping.chip));
+    if (!with || !leaves_of_channels(with->choice)) return with;
+    if (tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
     return parts_pay(grouping, choice, with->choice, clocks_of) ? with : std::nullopt;
   }
 };

@@ -1,7 +1,7 @@
 // Forward convolutions and input gradients of stride 1 on sm_90a whose taps share a patch of pixels with its halo;
 // optionally with bias, ReLU and the 2x2 max pooling after them.
 #include "nixie/backends/cuda/families/conv/conv_halo.h"
-#include "nixie/backends/cuda/families/channel_parts.h"
+#include "nixie/backends/cuda/families/parts.h"
 
 #include <algorithm>
 
@@ -10,7 +10,6 @@
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
-#include "nixie/backends/cuda/families/warp_parts.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -18,7 +17,6 @@ namespace {
 
 constexpr int kChunkBytes = 4 * 4608;  // through which sums pass, of both consumers
 constexpr double kLeastUse = 0.9;      // of the products that are computed
-constexpr int kConsumerWarps = 8;      // that run the epilogue
 // Words of sums, accumulators and loads on their way that a thread may hold where it leaves parts.
 constexpr int kMostHeld = 124;
 // Below this many channels or filters conv_fprop is bound by L2, so even patches that fill tiles badly win.
@@ -100,7 +98,8 @@ std::int64_t tiles_of(const Sides& sides, const Patches& patches) {
 }
 
 Patches patches_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  return patches_of(problem_of(choice), chip, choice.leaves && loaded_words(plan, choice.kernel).of_pixels > 0);
+  return patches_of(problem_of(choice), chip,
+                    leaves_of_channels(choice) && loaded_words(plan, choice.kernel).of_pixels > 0);
 }
 
 // Pixels of a thread whose loads are on their way where parts are left; none fits: 0.
@@ -117,7 +116,7 @@ double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
   const Sides sides = sides_of(problem_of(choice));
   const Patches patches = patches_of(plan, choice, chip);
   const double products = patches.clocks / patches.places, epilogue = patches.high / 2 * kClocksOfTwoRows;
-  const bool images = choice.leaves && loaded_words(plan, choice.kernel).of_pixels > 0;
+  const bool images = leaves_of_channels(choice) && loaded_words(plan, choice.kernel).of_pixels > 0;
   return static_cast<double>(ceil_div(tiles_of(sides, patches), chip.sms)) *
          (images ? std::max(2 * products, products + epilogue) : 2 * products);
 }
@@ -155,10 +154,9 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
     code.arguments = {pooled.bias ? address(*pooled.bias, 4) : address(pooled.output, 2), address(pooled.output, 2),
                       address(pooled.index, 1)};
   } else {
-    NhwcFunctor body =
-        nhwc_functor(plan, choice.kernel, parts_pointer(choice), 8, {.fixed = true, .warp_parts = choice.warp_parts});
-    code.source += parts_defines(choice) + warp_parts_defines(choice) + body.text;
-    if (choice.leaves) code.source += defines({{"CONV_AHEAD", pixels_ahead(plan, choice, patches)}});
+    NhwcFunctor body = nhwc_functor(plan, choice.kernel, {}, 8, {.fixed = true, .leaves = choice.leaves});
+    code.source += body.text;
+    if (leaves_of_channels(choice)) code.source += defines({{"CONV_AHEAD", pixels_ahead(plan, choice, patches)}});
     code.arguments = std::move(body.arguments);
   }
   code.source += "#include \"conv_halo_sm90.cuh\"\n";
@@ -230,9 +228,10 @@ class ConvHalo final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
-    if (auto whole = with_warp_parts(grouping, choice, other, grouping.chip.sms * kConsumerWarps)) return whole;
-    if (std::optional<Absorption> with = with_channel_parts(grouping, choice, other);
-        with && holds(grouping, with->choice) && parts_pay(grouping, choice, with->choice, clocks_of))
+    if (std::optional<Absorption> with =
+            with_parts(grouping, choice, other, parts_of_convolution(choice, grouping.chip));
+        with && (!leaves_of_channels(with->choice) ||
+                 (holds(grouping, with->choice) && parts_pay(grouping, choice, with->choice, clocks_of))))
       return with;
     const Patches patches = patches_of(conv, grouping.chip);
     if (choice.leaves || conv.role != ConvRole::output || patches.together > 2) return {};

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "nixie/backends/cuda/families/channel_parts.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/parts.h"
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/backends/cuda/generate/nhwc_functor.h"
 #include "nixie/backends/cuda/generate/print.h"
@@ -222,8 +222,8 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
   std::vector<Pointer> pointers{pointer("source", filter_grad ? second : first),
                                 pointer("other", filter_grad ? first : second)};
   if (filter_grad) pointers.push_back({"float*", "parts", {Argument::kScratch, 0}});
-  for (const Pointer& left : parts_pointer(choice)) pointers.push_back(left);
-  NhwcFunctor body = nhwc_functor(plan, choice.kernel, pointers, filter_grad ? 1 : shares.lanes);
+  NhwcFunctor body =
+      nhwc_functor(plan, choice.kernel, pointers, filter_grad ? 1 : shares.lanes, {.leaves = choice.leaves});
   KernelCode code;
   code.source = window_defines(conv, conv.pad) +
                 defines({{"CONV_ROLE", static_cast<int>(conv.role)},
@@ -245,7 +245,6 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                          {"CONV_THREADS", shares.threads},
                          {"CONV_BLOCKS", kBlocks},
                          {"CONV_SHARES", shares.shares}}) +
-                (choice.leaves ? parts_defines(choice) + defines({{"CONV_K", conv.result_channels()}}) : "") +
                 fmt::format("#include \"types.cuh\"\nusing Storage = {};\n", storage) + body.text +
                 fmt::format("#include \"{}.cuh\"\n", filter_grad ? "depthwise_wgrad" : "depthwise");
   code.arguments = std::move(body.arguments);
@@ -315,7 +314,7 @@ class Depthwise final : public Family {
     const Shares shares = shares_of(conv, grouping.chip);
     const std::int64_t blocks = ceil_div(shares.items, shares.rows());
     const std::int64_t resident = std::max<std::int64_t>(kBlocks * grouping.chip.sms / shares.piece_blocks, 1);
-    auto with = with_channel_parts(grouping, choice, other, static_cast<int>(std::min(blocks, resident)));
+    auto with = with_parts(grouping, choice, other, {.of_channel = std::min(blocks, resident)});
     return with && with->choice.kernel.loads == choice.kernel.loads ? with : std::nullopt;
   }
 };

@@ -1,6 +1,6 @@
 // The epilogue of conv_fprop_sm90.cuh, which defines the tile's sizes, Sums and Column before including it: brings a
-// tile's sums from wgmma's order to that of memory and runs Body over them; with CONV_PARTS it also accumulates parts
-// of per-channel reductions.
+// tile's sums from wgmma's order to that of memory and runs Body over them; with PARTS_OF_CHANNELS it also accumulates
+// parts of per-channel reductions.
 #pragma once
 
 // Runs Body over the sums of one warpgroup's tile, whose corner is (pixel, column). Each warp passes 16 rows x 64
@@ -18,14 +18,14 @@ NIXIE_DEVICE TensorSum sum_of(float bits) {
 }
 
 struct Epilogue {
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   static constexpr int kRows = kMmaM * kChunksN * 4, kAhead = CONV_AHEAD;
   // The loads of the first rows are in flight while the tile's products are computed.
-  struct Parts : ChannelParts<kChunksN> {
+  struct Parts : BlockParts<kChunksN> {
     LoadsAhead loads[kAhead];
   };
 #else
-  struct Parts : WarpParts {};
+  struct Parts : BlockParts<1> {};
   // Rows of a lane whose loads are in flight together, as many as registers allow.
   static constexpr int kBytesOf4 = kPlanes == 1 ? 48 : 32, kBytesOf2 = kPlanes == 1 ? 96 : 64;
   static constexpr int kAhead = sizeof(Body::Loads) <= kBytesOf4 ? 4 : sizeof(Body::Loads) <= kBytesOf2 ? 2 : 1;
@@ -46,26 +46,26 @@ struct Epilogue {
     }
   }
 
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   // A lane's row of a tile by index: first the 16 rows of a product for one chunk of 64 columns, then those of the
   // next.
   struct Row {
-    int pixel, channel, chunk, m;
+    int pixel, chunk, m, channel;  // where the row is outside the result, a channel inside
     bool inside;
-    NIXIE_DEVICE Row(int index, int first, int n0)
+    NIXIE_DEVICE Row(int index, int first, Column of)
         : pixel(first + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 8 + index / 4 % kMmaM * 64 + index % 4 * 4),
-          channel(n0 + index / (4 * kMmaM) * 64 + threadIdx.x % 8 * 8),
           chunk(index / (4 * kMmaM)),
           m(index / 4 % kMmaM) {
-      const bool column = kTileN % 64 == 0 || chunk * 64 + threadIdx.x % 8 * 8 < kTileN;
-      inside = column && channel < CONV_K && pixel < CONV_PIXELS;
+      const int column = chunk * 64 + threadIdx.x % 8 * 8, within = of.n0 + column;
+      channel = min(within, CONV_K - 8) + (CONV_GROUPS == 1 ? 0 : of.group * CONV_K);
+      inside = (kTileN % 64 == 0 || column < kTileN) && within < CONV_K && pixel < CONV_PIXELS;
     }
   };
 
   // For a row outside the result, loads one inside.
   NIXIE_DEVICE void ask(int index, int pixel, Column of, Parts& parts) const {
-    const Row row(index, pixel, of.n0);
-    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), min(row.channel, CONV_K - 8));
+    const Row row(index, pixel, of);
+    parts.loads[index % kAhead].load(body, min(row.pixel, CONV_PIXELS - 1), row.channel);
   }
 
   // Called before a tile's products.
@@ -81,9 +81,9 @@ struct Epilogue {
     int seen = 0;
 #pragma unroll
     for (int i = 0; i < kRows; i++) {
-      const Row row(i, pixel, of.n0);
+      const Row row(i, pixel, of);
       if (i % 4 == 0) {
-        if (row.m == 0) body.load(min(row.channel, CONV_K - 8), fixed);
+        if (row.m == 0) body.load(row.channel, fixed);
         __syncwarp();
         write(sum[row.m], row.chunk);
         __syncwarp();
@@ -165,19 +165,22 @@ struct Epilogue {
   }
 #endif
 
-#ifdef CONV_PARTS
+#ifdef PARTS
   // Called by all consumers after a block's last tile.
-  NIXIE_DEVICE void leave(Parts& parts, int n0) const {
+  NIXIE_DEVICE void leave(Parts& parts) const {
+    constexpr int kAcross = PARTS_OF_CHANNELS ? kTilesAcross : 1;  // columns of tiles that have parts of their own
+    const Column of(blockIdx.x % kAcross);
     const int thread = threadIdx.x - 128, threads = kConsumers * 128;
-    static_assert(sizeof(Body::Accumulators) * kChunksN * 64 <= 4096);
+    static_assert(sizeof(Body::Accumulators) * (PARTS_OF_CHANNELS ? kChunksN * 64 : 1) <= 4096);
     char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
     __syncwarp();
     parts.write(reinterpret_cast<Body::Accumulators*>(mine));
     // Not a barrier of Turn: a consumer that is done would be taken for its own arrival there, and the other one would
     // wait for ever.
     asm volatile("bar.sync 3, %0;" ::"n"(kConsumers * 128) : "memory");
-    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4, n0,
-                kTileN, blockIdx.x / kTilesN, gridDim.x / kTilesN, thread, threads);
+    leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4,
+                of.group * CONV_K + of.n0, min(kTileN, CONV_K - of.n0), blockIdx.x / kAcross, gridDim.x / kAcross,
+                thread, threads);
   }
 #endif
 };

@@ -60,11 +60,8 @@
 //                                   RESIDENT
 //   CONV_PROMOTES                   0 or 1; 1: two consumers or one, that share tiles; TRANSPOSED_W is 0, PRODUCTS 1
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
-//   CONV_PARTS                      if defined: the number of parts of per-channel reductions that blocks store
-//                                   (channel_parts.cuh). run() then takes, at the end, Accumulators (&)[8] and the
-//                                   number of pixels in them, this one included. The grid is a multiple of the tiles
-//                                   across K
-//   CONV_AHEAD                      with CONV_PARTS: rows of a lane whose loads are in flight, 1 to 4
+//   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the grid is a multiple of the tiles across K
+//   CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
@@ -74,11 +71,8 @@
 //             (tile rows + TILE_N, rounded up to 64 if transposed) * bytes per row + CONSUMERS * 16384; resident
 //             filters are outside the ring and take their share of a stage's bytes for each stage of a tile
 #pragma once
+#include "parts.cuh"
 #include "split_sums.cuh"
-#include "warp_parts.cuh"
-#ifdef CONV_PARTS
-#include "channel_parts.cuh"
-#endif
 
 constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2;
 constexpr int kChannelSlices = (CONV_C + kSlice - 1) / kSlice, kSlices = CONV_R * CONV_S * kChannelSlices;
@@ -331,7 +325,7 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
   for (int number = turn; number <= last; number += kTurns) {
     const Item item(blockIdx.x + number * gridDim.x);
     const int tile = item.tile, pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
     epilogue.begin(pixel, Column(tile), parts);
 #endif
     if (CONV_PROMOTES)
@@ -352,11 +346,8 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
 #endif
     epilogue(sum, pixel, Column(tile), parts);
   }
-#ifdef CONV_PARTS
-  static_assert(CONV_GROUPS == 1);
-  epilogue.leave(parts, blockIdx.x % kTilesN * kTileN);
-#else
-  parts.leave(epilogue.body, threadIdx.x / 32 - 4, kConsumers * 4);
+#ifdef PARTS
+  epilogue.leave(parts);
 #endif
 }
 

@@ -1,20 +1,20 @@
 // The epilogue of conv_halo_sm90.cuh, which defines Sums, Share and Passage before including it: runs Body over the
 // sums
-// of a share; with CONV_PARTS it also accumulates parts of per-channel reductions.
+// of a share; with PARTS_OF_CHANNELS it also accumulates parts of per-channel reductions.
 #pragma once
 
 // Runs Body over the sums of one share, 16 pixels x 64 filters at a time. A pitch of 68 words per pixel avoids bank
 // conflicts of the writes.
 struct Epilogue {
   static constexpr int kChunks = kHigh / 2, kPixelPitch = 272;
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   static constexpr int kAhead = CONV_AHEAD;  // in chunks
   // The loads of the first chunks are in flight while the products are computed.
-  struct Parts : ChannelParts<1> {
+  struct Parts : BlockParts<1> {
     LoadsAhead loads[kAhead];
   };
 #else
-  struct Parts : WarpParts {};
+  struct Parts : BlockParts<1> {};
   static constexpr int kAhead = sizeof(Body::Loads) <= 16 ? 4 : sizeof(Body::Loads) <= 48 ? 2 : 1;
 #endif
   const Body& body;
@@ -43,7 +43,7 @@ struct Epilogue {
     NIXIE_DEVICE int operator[](int chunk) const { return first + chunk * 2 * CONV_Q; }
   };
 
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   // For a chunk whose pixel is outside the image, loads one inside.
   NIXIE_DEVICE void ask(const Pixels& pixels, int chunk, Parts& parts) const {
     if (chunk < kChunks)
@@ -63,13 +63,13 @@ struct Epilogue {
     const Pixels pixels(share);
     Body::Fixed fixed;
     body.load(min(pixels.channel, CONV_K - 8), fixed);
-#ifndef CONV_PARTS
+#if !PARTS_OF_CHANNELS
     Body::Loads loads[kAhead];
 #endif
     passage.meet();  // all threads have read the previous tile's chunks
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; chunk++) {
-#ifndef CONV_PARTS
+#if !PARTS_OF_CHANNELS
       if (chunk % kAhead == 0) {
 #pragma unroll
         for (int i = 0; i < kAhead; i++)
@@ -82,7 +82,7 @@ struct Epilogue {
       float4 low, high;
       Passage::read(passage.chunk(chunk) + thread / 8 * kPixelPitch, thread % 8, low, high);
       const float v[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
       body.run(pixels[chunk], pixels.channel, fixed, parts.loads[chunk % kAhead].arrived(), v, parts.of[0],
                parts.seen + chunk + 1);
       ask(pixels, chunk + kAhead, parts);
@@ -90,26 +90,28 @@ struct Epilogue {
       body.run(pixels[chunk], pixels.channel, fixed, loads[chunk % kAhead], v AND_PARTS(parts));
 #endif
     }
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
     const int seen = pixels.rows > 0 ? (pixels.rows + 1) / 2 : 0;
     parts.seen += seen < kChunks ? seen : kChunks;
 #endif
   }
 
-#ifdef CONV_PARTS
+#ifdef PARTS
   // Called after a block's last tile. Consumers that share a patch have different filters; otherwise both have the
   // same.
   NIXIE_DEVICE void leave(Parts& parts, int group) const {
-    constexpr int kPitch = kChunkBytes / 2, kThreads = CONV_SHARED ? 128 : 256;
-    static_assert(sizeof(Body::Accumulators) * 64 <= kPitch);
-    const int thread = threadIdx.x % 128 + (CONV_SHARED ? 0 : group * 128);
+    constexpr bool kApart = PARTS_OF_CHANNELS && CONV_SHARED;
+    constexpr int kPitch = kChunkBytes / 2, kThreads = kApart ? 128 : 256, kAcross = PARTS_OF_CHANNELS ? kColumns : 1;
+    static_assert(sizeof(Body::Accumulators) * (PARTS_OF_CHANNELS ? 64 : 1) <= kPitch);
+    const int thread = threadIdx.x % 128 + (kApart ? 0 : group * 128);
     char* staging = static_cast<char*>(__cvta_shared_to_generic(passage.staging));
-    char* first = CONV_SHARED ? staging : staging - group * 2 * kChunkBytes;
+    char* first = kApart ? staging : staging - group * 2 * kChunkBytes;
     passage.meet();  // all threads have read the last tile's chunks
     parts.write(reinterpret_cast<Body::Accumulators*>(first + thread / 32 * kPitch));
-    asm volatile("bar.sync %0, %1;" ::"r"(CONV_SHARED ? passage.barrier : 3), "n"(kThreads) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(kApart ? passage.barrier : 3), "n"(kThreads) : "memory");
     leave_parts(body, reinterpret_cast<const Body::Accumulators*>(first), kPitch, kThreads / 32,
-                Share(blockIdx.x, group).n0, 64, blockIdx.x / kColumns, gridDim.x / kColumns, thread, kThreads);
+                PARTS_OF_CHANNELS ? Share(blockIdx.x, group).n0 : 0, 64, blockIdx.x / kAcross, gridDim.x / kAcross,
+                thread, kThreads);
   }
 #endif
 };

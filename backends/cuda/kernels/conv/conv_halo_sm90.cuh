@@ -36,7 +36,7 @@
 //   CONV_RESIDENT                    0 or 1; 1: STAGES = slabs x taps, K at most 64, or 128 if SHARED
 //   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
 //   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
-//   CONV_PARTS CONV_AHEAD            as in conv_fprop_sm90.cuh, not with POOL; AHEAD counts pixels two rows apart
+//   PARTS... CONV_AHEAD              as in conv_fprop_sm90.cuh, not with POOL; AHEAD counts pixels two rows apart
 // Kernel conv_halo(x_map, w_map, body):
 //   x_map   tiled, 16-bit {C, N, W, H} of channels-last images, box {SLICE, TOGETHER, 8 / TOGETHER + S - 1,
 //           HIGH + R - 1}, swizzle of SLICE * 2 bytes
@@ -48,10 +48,7 @@
 #pragma once
 #include "ptx.cuh"
 #if !CONV_POOL
-#include "warp_parts.cuh"
-#endif
-#ifdef CONV_PARTS
-#include "channel_parts.cuh"
+#include "parts.cuh"
 #endif
 
 constexpr int kTogether = CONV_TOGETHER, kWide = 8 / kTogether, kHigh = CONV_HIGH, kPatches = CONV_PATCHES;
@@ -198,16 +195,14 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, Multiplier multiplier, int g
   Epilogue::Parts parts;
   if (group == 1) barrier_wait(multiplier.lead, 0);
   for (int tile = blockIdx.x; tile < kTiles; tile += gridDim.x) {
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
     epilogue.begin(Share(tile, group), parts);
 #endif
     multiplier(sum, group == 0 && tile == blockIdx.x);
     epilogue(sum, Share(tile, group), parts);
   }
-#ifdef CONV_PARTS
+#ifdef PARTS
   epilogue.leave(parts, group);
-#elif !CONV_POOL
-  parts.leave(epilogue.body, group * 4 + threadIdx.x % 128 / 32, 8);
 #endif
 }
 

@@ -19,15 +19,12 @@
 // Body     struct Body { struct Loads; void load(int pixel, int channel, Loads&) const;
 //          void run(int pixel, int channel, const Loads&, const float (&sum)[CONV_LANES]) const;
 //          const Storage *source, *other; }, defined before this file: x and w, or dy and w.
-// Compile-time: those of depthwise_rows.cuh; and CONV_PARTS and CONV_K if blocks store parts of per-channel reductions
-//   (channel_parts.cuh), for which run() takes further arguments as in conv_fprop_sm90.cuh.
+// Compile-time: those of depthwise_rows.cuh; and those of parts.cuh if blocks leave parts of channels.
 // Kernel depthwise(body): a thread for each piece of channels (rounded up to CONV_ACROSS), group of columns, strip and
-//   image; with parts, CONV_PARTS blocks share the work on each CONV_ACROSS pieces.
+//   image; with parts, PARTS blocks share the work on each CONV_ACROSS pieces.
 #pragma once
 #include "depthwise_rows.cuh"
-#ifdef CONV_PARTS
-#include "channel_parts.cuh"
-#endif
+#include "parts.cuh"
 
 // The filters of a thread's channels: in registers, or in shared memory with those of all the block's channels, as
 // floats [tap][lane].
@@ -115,14 +112,14 @@ __device__ __forceinline__ void add_row(Sums& sums, const Row& row, const Source
 struct Epilogue {
   const Body& body;
   const int channel;
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   Body::Fixed fixed;
   Body::Accumulators accumulators[kLanes];
   int seen = 0;
 #endif
 
   __device__ Epilogue(const Body& body, int channel) : body(body), channel(channel) {
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
     body.load(channel, fixed);
 #endif
   }
@@ -156,14 +153,14 @@ struct Epilogue {
 #pragma unroll
     for (int t = 0; t < kColumns; ++t)
       if (item.column + t < kResultW)
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
         body.run(pixel + t, channel, fixed, loads[t], sums[t], accumulators, ++seen);
 #else
         body.run(pixel + t, channel, loads[t], sums[t]);
 #endif
   }
 
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   // Called by all threads of a block. `active`: this thread has channels.
   __device__ void leave(bool active) {
     auto* const parts = reinterpret_cast<Body::Accumulators*>(shared_memory);  // [threads / across][across][lanes]
@@ -176,7 +173,7 @@ struct Epilogue {
     __syncthreads();
     constexpr int columns = kAcross * kLanes;
     leave_parts(body, parts, columns * sizeof(Body::Accumulators), CONV_THREADS / kAcross,
-                blockIdx.x % kPieceBlocks * columns, columns, blockIdx.x / kPieceBlocks, CONV_PARTS, threadIdx.x,
+                blockIdx.x % kPieceBlocks * columns, columns, blockIdx.x / kPieceBlocks, PARTS, threadIdx.x,
                 CONV_THREADS);
   }
 #endif
@@ -213,10 +210,10 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS) depthwis
   const int index = block * rows + threadIdx.x / kAcross;
   const int channel = (piece < kPieces ? piece : kPieces - 1) * kLanes;
   const Filter filter(body, channel, memory);
-#ifdef CONV_PARTS
+#if PARTS_OF_CHANNELS
   const Input input(body, source_channel(channel));
   Epilogue epilogue(body, channel);
-  for (int i = piece < kPieces ? index : kItems; i < kItems; i += CONV_PARTS * rows) {
+  for (int i = piece < kPieces ? index : kItems; i < kItems; i += PARTS * rows) {
     convolve(body, Item(i), filter, input, epilogue);
     asm volatile("cp.async.wait_all;" ::: "memory");  // the next item's rows reuse the ring
   }

@@ -17,8 +17,8 @@
 // Kernel outer_product(body): one block of 256 threads per tile, columns first; dynamic shared memory 192 * 2 bytes
 // for each of min(TERMS rounded up to 16, 128) terms, at least 64 * 132 * 4.
 #pragma once
+#include "parts.cuh"
 #include "ptx.cuh"
-#include "warp_parts.cuh"
 
 constexpr int kRows = OUTER_ROWS, kColumns = OUTER_COLUMNS, kTerms = OUTER_TERMS;
 constexpr int kTileM = 64, kTileN = 128, kThreads = 256;
@@ -102,12 +102,19 @@ extern "C" __global__ void __launch_bounds__(kThreads, kTerms > kChunk ? 1 : 2)
         store_shared(a + ((wm * 32 + i * 16 + half * 8 + lane / 4) * kPitch + wn * 32 + j * 8 + lane % 4 * 2) * 4,
                      make_float2(sums[i][j][half * 2], sums[i][j][half * 2 + 1]));
   __syncthreads();
-  WarpParts parts;
+  BlockParts<1> parts;
 #pragma unroll
   for (int i = 0; i < kGroups; i++) {
     const float4 v = load_shared(a + ((warp + i * 8) * kPitch + lane * 4) * 4);
     const float sum[4] = {v.x, v.y, v.z, v.w};
     if (inside(i)) body.run(row + warp + i * 8, mine, loads[i], sum AND_PARTS(parts));
   }
-  parts.leave(body, warp, kThreads / 32);
+#ifdef PARTS
+  auto* const rows = reinterpret_cast<Body::Accumulators*>(dynamic);
+  __syncthreads();  // all threads have read their sums
+  parts.write(rows + warp);
+  __syncthreads();
+  leave_parts(body, rows, sizeof(Body::Accumulators), kThreads / 32, 0, 1, blockIdx.x, gridDim.x, threadIdx.x,
+              kThreads);
+#endif
 }

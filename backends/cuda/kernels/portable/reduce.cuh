@@ -237,7 +237,7 @@ __device__ void run_back(const Body& body, const Team<Body, shares>& team, Carri
 // Merges the parts of a stage's reductions that another program has stored. Each part covers all kept positions.
 template <int s, class Body, class Accumulators, int lanes, int shares>
 __device__ void merge_left(const Body& body, const Team<Body, shares>& team, Accumulators (&mine)[lanes]) {
-  constexpr int count = Body::left_parts(s), columns = static_cast<int>(Body::kKept) * lanes;
+  const int count = body.left_parts(Stage<s>{}), columns = static_cast<int>(body.kKept) * lanes;
   const Accumulators* parts = reinterpret_cast<const Accumulators*>(body.left(Stage<s>{})) + team.kept * lanes;
 #pragma unroll 4
   for (int part = team.y; part < count; part += Body::kReducedThreads)
@@ -281,7 +281,7 @@ __device__ void run_stages(const Body& body, const Team<Body, shares>& team, Car
     }
   } else if constexpr (Body::is_full(s)) {
     decltype(Body::accumulators_of(Stage<s>{})) accumulators[lanes];
-    if constexpr (Body::left_parts(s) > 0) {
+    if constexpr (Body::merges(s)) {
       merge_left<s>(body, team, accumulators);
     } else if constexpr (Body::kEndsBack && s + 1 == Body::kStages) {
       run_back<s>(body, team, carried, accumulators);

@@ -56,11 +56,10 @@ std::optional<std::size_t> join(Groups& groups, std::size_t first, std::size_t n
   for (std::size_t g = first + 1; g < next; ++g)
     (waits[g - first - 1] ? behind : before).push_back(std::move(groups[g]));
   Grouping::Group both = std::move(groups[first]);
-  const Kernel& added = groups[next].members.front();
   auto by = std::make_shared<Implementers>(*both.by);
-  by->choices.front().beside.push_back(added);
+  by->choices.front().beside.push_back(groups[next].by->choices.front());
   both.by = std::move(by);
-  both.members.push_back(added);
+  both.members.push_back(groups[next].members.front());
   auto to = std::move(before.begin(), before.end(), groups.begin() + static_cast<std::ptrdiff_t>(first));
   const auto place = static_cast<std::size_t>(to - groups.begin());
   *to++ = std::move(both);

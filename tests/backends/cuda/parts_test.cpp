@@ -1,5 +1,5 @@
-// Reductions to one value of what a program stores: which move into its epilogue, and that they give what a pass over
-// the stored values gives. Programs are compiled without a GPU; with one, results are compared.
+// Reductions of what a program stores, most of them to one value: which move into its epilogue, and that they give what
+// a pass over the stored values gives. Programs are compiled without a GPU; with one, results are compared.
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
@@ -34,6 +34,7 @@ struct Case {
   std::function<std::vector<Tensor>(const Tensor& made)> reduced;
   bool returns = true;  ///< the made array is an output, too
   bool moves = true;    ///< the reductions move into its program
+  bool again = false;   ///< what reads them reads the made array, too
 };
 
 std::vector<Case> cases() {
@@ -59,9 +60,26 @@ std::vector<Case> cases() {
        {8, 64, 28, 28},
        {128, 64, 3, 3},
        conv(1),
-       [](const Tensor& y) { return std::vector<Tensor>{mean(y, all_axes(y.shape()))}; },
+       [](const Tensor& y) { return std::vector<Tensor>{mean(y, all_axes(y.shape()))}; }},
+      {"a sum that divides what is summed",
+       {8, 64, 28, 28},
+       {128, 64, 3, 3},
+       conv(1),
+       [](const Tensor& y) { return std::vector<Tensor>{cast(y, Dtype::f32) / total(cast(y, Dtype::f32))}; },
+       false,
        true,
-       false},
+       true},
+      {"counts of channels",
+       {8, 64, 28, 28},
+       {128, 64, 3, 3},
+       conv(1),
+       [](const Tensor& y) {
+         const Tensor count = sum(cast(y == 0, Dtype::i32), {0, 2, 3}, true);
+         return std::vector<Tensor>{cast(y, Dtype::f32) * cast(count, Dtype::f32)};
+       },
+       false,
+       true,
+       true},
       {"sums of images",
        {8, 64, 28, 28},
        {128, 64, 3, 3},
@@ -99,7 +117,7 @@ const cuda::Choice& choice_of(const Group& group) {
   return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
 }
 
-TEST(CudaWarpParts, ReductionsMoveToTheProgramThatStores) {
+TEST(CudaParts, ReductionsMoveToTheProgramThatStores) {
   CudaPlansBackend backend("sm_90a");
   CudaPrograms programs;
   for (const Case& of : cases()) {
@@ -108,21 +126,39 @@ TEST(CudaWarpParts, ReductionsMoveToTheProgramThatStores) {
     std::int64_t most = 0;  // elements that a program without a head reads
     for (const Group& group : plan.groups) {
       const cuda::Choice& choice = choice_of(group);
-      makers += choice.warp_parts.has_value();
+      makers += choice.leaves.has_value();
       if (!choice.kernel.reduced.empty())
         for (int slot : group.reads) most = std::max(most, plan.slots[static_cast<std::size_t>(slot)].shape.size());
-      if (!choice.warp_parts) continue;
-      EXPECT_EQ(choice.kernel.stores.size(), of.returns ? 1U : 0U) << of.name;
+      if (!choice.leaves) continue;
+      // Whichever program is taken, the reader finds as many parts.
+      for (const cuda::Choice& each : dynamic_cast<const cuda::Implementers&>(*group.implementation).choices)
+        EXPECT_EQ(each.leaves->count, choice.leaves->count) << of.name;
+      EXPECT_EQ(choice.kernel.stores.size(), of.returns || of.again ? 1U : 0U) << of.name;
       programs.add(cuda::generate(plan, group, backend.chip()), of.name, of.name);
     }
     EXPECT_EQ(makers, of.moves ? 1U : 0U) << of.name;
-    EXPECT_EQ(most < 20000, of.moves) << of.name << " " << most;
+    EXPECT_EQ(most < 20000, of.moves && !of.again) << of.name << " " << most;
   }
   programs.one_of_each_form().expect_compile("sm_90a");
 }
 
+// One launch merges the parts of several layers.
+TEST(CudaParts, ReadersShareALaunch) {
+  CudaPlansBackend backend("sm_90a");
+  const auto given = [](const char* name, const Shape& shape) {
+    return Tensor::make(Input{.name = name}, {}, shape, Dtype::f16);
+  };
+  const Tensor x = given("x", {8, 64, 28, 28}), w = given("w", {64, 64, 3, 3});
+  const Tensor first = relu(nixie::conv(x, w, {.pad = {1}})), second = relu(nixie::conv(first, w, {.pad = {1}}));
+  const Plan plan = make_plan({.outputs = {total(abs(first)), total(abs(second)), second}}, backend);
+  std::vector<std::size_t> beside;
+  for (const Group& group : plan.groups)
+    if (const cuda::Choice& choice = choice_of(group); !choice.merges.empty()) beside.push_back(choice.beside.size());
+  EXPECT_EQ(beside, std::vector<std::size_t>{1});
+}
+
 // The CPU runs the plan's kernels as they were; a GPU its programs. Sums of eighths are exact.
-TEST(CudaWarpParts, GiveWhatAPassGives) {
+TEST(CudaParts, GiveWhatAPassGives) {
   const auto cpu = make_cpu_backend();
   CudaPlansBackend lowered("sm_90a");
   const auto device = cuda_or_null();
