@@ -332,8 +332,7 @@ inline std::vector<Case> cases() {
                                          {"forward_rows_3x3_ieee", -2},
                                          {"forward_rows_7x7_ieee", -2},
                                          {"forward_rows_11x11_ieee", -2},
-                                         {"filter_grad_rows_7x7_ieee", -1},
-                                         {"forward_packed_fp32", -4}};
+                                         {"filter_grad_rows_7x7_ieee", -1}};
   for (Case& one : all)
     if (const auto found = fewer.find(one.name); found != fewer.end()) one.fewer = found->second;
   return all;

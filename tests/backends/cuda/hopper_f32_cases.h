@@ -60,13 +60,12 @@ inline void add_multiply_add_cases(std::vector<Case>& all) {
   add_float("filter_grad_rows_7x7", filter_grad, {16, 3, 112, 114, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored);
 }
 
-/// f32 layers in halves: scales and a copy to halves of both operands; one more of row-packed images, with their
-/// padding, and of row-packed filters; in groups, a filter gradient's scales of channels are repeated for each filter.
+/// f32 layers in halves: a kernel for scales and halves of each operand; three of row-packed images, whose padding lies
+/// between the two, and two of row-packed filters; in groups, a filter gradient's scales of channels are repeated for
+/// each filter.
 inline void add_half_plane_cases(std::vector<Case>& all) {
   for (Math math : {Math::tf32, Math::fp32}) {
-    // Apart from halves, layers under fp32 run multiply-adds, whose operands are packed as well.
-    const int apart = math == Math::fp32 ? 2 : 0;
-    const auto add32 = [&](const std::string& name, int kernels, auto make, Layer layer, auto what, int added = 4) {
+    const auto add32 = [&](const std::string& name, int kernels, auto make, Layer layer, auto what, int added = 2) {
       const std::string full = name + (math == Math::tf32 ? "_tf32" : "_fp32");
       layer.dtype = Dtype::f32, layer.math = math;
       all.push_back({full, kernels, [=] { return make(full, layer, what); }, -added, math, true});
@@ -78,10 +77,10 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     add32("forward_k64", 1, forward, {6, 128, 30, 30, 64, 3, 3, {1, 1}, {1, 1}}, Forward::two_stores);
     add32("forward_13x13", 1, forward, {9, 128, 13, 13, 256, 3, 3, {1, 1}, {1, 1}}, Forward::row_major_store);
     add32("forward_packed", 1, forward, {3, 64, 9, 11, 64, 3, 3, {1, 1}, {1, 1}, {1, 1}, Dtype::f32, true},
-          Forward::bias_relu, 4 - apart);
-    add32("forward_unfolded_c12", 1, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 6);
-    add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 6);
-    add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 6);
+          Forward::bias_relu);
+    add32("forward_unfolded_c12", 1, forward, {2, 12, 9, 9, 32, 3, 3}, Forward::bias_relu, 4);
+    add32("forward_rows_c1", 1, forward, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Forward::bias_relu, 5);
+    add32("forward_rows_7x7", 1, forward, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Forward::bias_relu, 5);
     if (math == Math::tf32) {
       add32("norm_k72", 1, with_norm, {3, 64, 17, 13, 72, 3, 3, {1, 1}, {1, 1}}, Norm::forward);
       add32("norm_k256_1x1", 1, with_norm, {5, 64, 28, 28, 256, 1, 1}, Norm::forward);
@@ -93,32 +92,34 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
     grouped.groups = 3;
     add32("forward_groups", 1, forward, grouped, Forward::residual);
     add32("input_grad_groups", 1, input_grad, grouped, true);
-    add32("filter_grad_groups", 1, filter_grad, grouped, Gradient::updated, 5);
+    add32("filter_grad_groups", 1, filter_grad, grouped, Gradient::updated, 3);
     add32("input_grad_tiny", 1, input_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, true);
     add32("input_grad_c96", 1, input_grad, {2, 96, 12, 12, 256, 5, 5, {1, 1}, {0, 0}}, true);
     add32("input_grad_c256", 1, input_grad, {5, 256, 13, 13, 384, 3, 3, {1, 1}, {1, 1}}, false);
-    add32("input_grad_phases", 4, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 13);  // their filters each
+    add32("input_grad_phases", 4, input_grad, {2, 32, 9, 9, 32, 3, 3, {2, 2}, {1, 1}}, true, 8);  // their filters each
     // The index is made with the output (one kernel less), and dy is made in halves (no filling).
-    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{2, 2}, 2);
-    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{3, 3}, 2);
+    add32("pooled_2x2", 3, pooled_gradient, {3, 24, 14, 16, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{2, 2}, 1);
+    add32("pooled_3x3", 3, pooled_gradient, {2, 64, 27, 27, 64, 3, 3, {1, 1}, {1, 1}}, std::vector{3, 3}, 1);
     add32("filter_grad_tiny", 1, filter_grad, {1, 64, 5, 7, 8, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);
     add32("filter_grad_c96", 1, filter_grad, {5, 96, 13, 6, 200, 3, 2, {1, 1}, {1, 0}}, Gradient::stored);
     add32("filter_grad_stride_2", 1, filter_grad, {4, 64, 15, 15, 136, 3, 3, {2, 2}, {1, 1}}, Gradient::updated);
     add32("filter_grad_5x5", 1, filter_grad, {2, 64, 27, 27, 192, 5, 5, {1, 1}, {2, 2}}, Gradient::updated);
-    add32("filter_grad_unfolded_c1", 1, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
-    add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 5);
-    add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 5);
+    add32("filter_grad_unfolded_c1", 1, filter_grad, {3, 1, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 3);
+    add32("filter_grad_rows_c2", 1, filter_grad, {3, 2, 28, 28, 32, 5, 5, {1, 1}, {2, 2}}, Gradient::updated, 4);
+    add32("filter_grad_rows_7x7", 1, filter_grad, {2, 3, 31, 29, 64, 7, 7, {2, 2}, {3, 3}}, Gradient::stored, 4);
     const bool rows =
         math == Math::fp32;  // tf32 takes the kernels for first layers, whose gradient is a kernel of its own
-    add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 6 : 4);
-    add32("filter_grad_stride_4", 1, filter_grad, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Gradient::updated, 5);
-    add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 6 : 4);
-    add32("filter_grad_3x3", 1, filter_grad, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias, 5);
+    add32("forward_stride_4", 1, forward, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Forward::bias_relu, rows ? 5 : 2);
+    add32("filter_grad_stride_4", 1, filter_grad, {2, 3, 47, 47, 64, 11, 11, {4, 4}, {2, 2}}, Gradient::updated,
+          rows ? 4 : 3);
+    add32("forward_3x3", 1, forward, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Forward::bias_relu, rows ? 5 : 2);
+    add32("filter_grad_3x3", 1, filter_grad, {2, 3, 32, 32, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias,
+          rows ? 4 : 3);
   }
 
   // Matrices, where the library takes longer.
   const auto add_matrices = [&](const std::string& name, int kernels, auto make, Math math) {
-    all.push_back({name, kernels, make, kernels > 0 ? -4 : -1, math, true});
+    all.push_back({name, kernels, make, kernels > 0 ? -2 : -1, math, true});
   };
   for (const bool rows_of_b : {true, false}) {
     const std::string name = rows_of_b ? "matrix_product_fp32" : "matrix_product_columns_fp32";
