@@ -15,7 +15,7 @@ Gradients gradient(const Pad&, const Tensor& g, const Tensor& y, const std::vect
 Gradients gradient(const Concat&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Gather&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Scatter&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
-// sorting.cpp and scans.cpp
+// rows.cpp
 Gradients gradient(const ArgSort&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 Gradients gradient(const Scan&, const Tensor& g, const Tensor& y, const std::vector<Tensor>& x);
 // in reductions.cpp

@@ -44,7 +44,7 @@ class OperandScope {
   static Tensor operand(const Tensor& x);
   /// A product's result, whose gradient follows the rule in force.
   static Tensor product(const Tensor& y);
-  /// Of a product that is written now.
+  /// How the sums of a product that is written now are rounded.
   static Sums sums();
 
  private:

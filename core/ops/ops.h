@@ -1,5 +1,5 @@
 // The public math: every op on Tensors, found by argument type. Formulas and
-// gradients: elementwise_ops.cpp, shape_ops.cpp, indexing.cpp, sorting.cpp, scans.cpp,
+// gradients: elementwise_ops.cpp, shape_ops.cpp, indexing.cpp, rows.cpp,
 // reductions.cpp, contractions.cpp, resize.cpp, einsum.cpp, composites.cpp,
 // collectives.cpp.
 //
@@ -206,7 +206,7 @@ Tensor scatter_min(const Tensor& x, const Tensor& indices, const Tensor& updates
 /// 1 where the class is the index, along a new axis (last by default).
 Tensor one_hot(const Tensor& indices, std::int64_t classes, Dtype dtype = Dtype::f32, int axis = -1);
 
-// ---- order (sorting.cpp; tests/core/sorting_test.cpp): stable; NaN is larger than every number, as in numpy ----
+// ---- order (rows.cpp; tests/core/sorting_test.cpp): stable; NaN is larger than every number, as in numpy ----
 /// i32 positions along the axis in the order of their values.
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);
 Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
@@ -218,7 +218,7 @@ Sorted topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true)
 /// For each value the i32 position in a sorted vector before which it belongs: before its equals, or behind them.
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false);
 
-// ---- scans (scans.cpp; tests/core/scans_test.cpp): over the elements up to each one ----
+// ---- scans (rows.cpp; tests/core/scans_test.cpp): over the elements up to each one ----
 struct ScanOptions {
   bool reverse = false;    ///< from the last element to the first
   bool exclusive = false;  ///< without the element itself: the first sum is 0, the first product 1

@@ -33,7 +33,7 @@ TEST(RoundedSumsRun, BadInputIsNamed) {
       {"{format: e5m10, every: 20}", "formats.0: sums: every is 20, expected 16, 32 or 64"},
       {"{format: e5m10, every: 8}", "every is 8, expected a number from 16 to 64"},
       {"{format: half}", "format is \"half\", expected one of f16"},
-      {"{width: 16}", "unknown key width"},
+      {"{width: 16}", "unknown key \"width\" in formats.0.sums, expected one of format, every"},
       {"f16", "expected a map of fields"}};
   for (const auto& [sums, text] : rows) {
     const std::string line = error_of([&] { trained(fmt::format("formats: [{{sums: {}}}]\n", sums)); });

@@ -65,7 +65,7 @@ struct RoundedSums {
 #pragma unroll
     for (int i = 0; i < count; ++i) total[i] = Problem::merged(total[i], sums[i]), sums[i] = 0;
   }
-  // Of terms beyond the last whole group, if any: a sum of none changes nothing. -0 becomes 0.
+  // Terms beyond the last whole group, if any, are a last one: a sum of none changes nothing. -0 becomes 0.
   void finish(T (&sums)[count]) {
     merge(sums);
 #pragma unroll
