@@ -9,6 +9,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
@@ -29,7 +30,14 @@ constexpr const char* kChips[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", 
 struct Case {
   std::string name;
   Layer layer;
+  double (*values)(Dtype, std::mt19937&) = cuda_plans::eighths;
 };
+
+// Of f32 in two parts, values that do not fit one.
+Layer in_parts(Layer layer) {
+  layer.dtype = Dtype::f32, layer.math = Math::fp32;
+  return layer;
+}
 
 std::vector<Case> cases() {
   return {
@@ -52,6 +60,13 @@ std::vector<Case> cases() {
                      .pad = {1, 1},
                      .dtype = Dtype::f32,
                      .math = Math::tf32}},
+      {"parts", in_parts({.n = 2, .c = 40, .h = 9, .w = 7, .k = 72, .r = 3, .s = 3, .pad = {1, 1}}),
+       cuda_plans::any_number},
+      {"odd_parts", in_parts({.n = 2, .c = 7, .h = 9, .w = 8, .k = 9, .r = 3, .s = 3, .stride = {2, 2}, .pad = {1, 1}}),
+       cuda_plans::any_number},
+      {"row_major_parts",
+       in_parts({.n = 2, .c = 24, .h = 7, .w = 8, .k = 40, .r = 3, .s = 3, .pad = {1, 1}, .row_major = true}),
+       cuda_plans::any_number},
       {"shared_sums", Layer{.n = 12, .c = 64, .h = 28, .w = 28, .k = 64, .r = 1, .s = 1}},
   };
 }
@@ -79,7 +94,9 @@ TEST_P(CudaGemmSm80, TilesFitEveryChip) {
       EXPECT_TRUE(std::ranges::is_sorted(algorithms, {}, &cuda::Algorithm::estimate));
       for (const cuda::Algorithm& algorithm : algorithms) {
         const cuda::KernelCode code = cuda::generate_product(draft.plan, kernel, chip, algorithm.name);
-        EXPECT_EQ(code.variant, "gemm_sm80 " + algorithm.name);
+        const bool adds =
+            cuda::multiplier_of(draft.plan, *kernel.head, chip) == cuda::Multiplier::multiply_adds;  // no parts there
+        EXPECT_EQ(code.variant, (adds ? "gemm " : "gemm_sm80 ") + algorithm.name);
         EXPECT_LE(code.launches.at(0).shared_bytes, chip.block_shared_bytes) << name;
       }
     }
@@ -99,13 +116,16 @@ TEST_P(CudaGemmSm80, LongEveryTileCompilesForEveryChip) {
 
 // Every tile, in the roles by turns, for one chip; and a large layer's tiles for each.
 TEST(CudaGemmSm80Programs, CompileForEveryChip) {
-  const Case large{"large", Layer{.n = 64, .c = 256, .h = 28, .w = 28, .k = 256, .r = 3, .s = 3, .pad = {1, 1}}};
+  const Layer layer{.n = 64, .c = 256, .h = 28, .w = 28, .k = 256, .r = 3, .s = 3, .pad = {1, 1}};
+  std::vector<Draft> large = drafts({"large", layer});
+  for (Draft& draft : drafts({"large_parts", in_parts(layer)})) large.push_back(std::move(draft));
   for (const char* name : kChips) {
     const cuda::Chip chip = cuda::chip_named(name);
     std::vector<std::string> sources;
     std::size_t turn = 0;
-    for (const Draft& draft : drafts(large)) {
+    for (const Draft& draft : large) {
       const Kernel& kernel = draft.plan.kernels.front();
+      if (cuda::multiplier_of(draft.plan, *kernel.head, chip) == cuda::Multiplier::multiply_adds) continue;
       sources.push_back(cuda::generate_product(draft.plan, kernel, chip).source);
       if (chip.architecture != kChips[0]) continue;
       for (const auto& algorithm : cuda::product_algorithms(draft.plan, kernel, chip))
@@ -121,10 +141,10 @@ void expect_doubles(const Case& of, bool every_tile) {
   setenv("NIXIE_CHIP", "sm_80", 1);
   for (const Draft& draft : drafts(of)) {
     const std::vector<Array> expected =
-        cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, cuda_plans::eighths);
+        cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, of.values);
     for (const auto& [name, table] : every_tile ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
       const CompiledBy compiled_by(table);
-      const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, cuda_plans::eighths);
+      const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, of.values);
       cuda_plans::expect_rounded(found, expected, fmt::format("{} by {}", draft.name, name));
     }
   }

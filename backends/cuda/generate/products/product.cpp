@@ -26,6 +26,13 @@ int vector_width(const Operand& operand, int axis, std::int64_t extent, std::int
   return width;
 }
 
+// Whether tensor cores multiply operands of these types as they are, or 8-bit floats as f16.
+bool meet_on_tensor_cores(const Plan& plan, const Head& head) {
+  const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
+  if (multiplies_f8(plan, head)) return std::get<Matmul>(head.op).math != Math::ieee;
+  return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
+}
+
 std::int64_t operand_bytes(const Plan& plan, const Operand& operand) { return size_of(dtype_of(plan, operand.slot)); }
 
 Product matmul_of(const Plan& plan, const Kernel& kernel) {
@@ -92,7 +99,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
 
   Product p{.groups = conv.groups, .one_tap = window == 1, .is_conv = true};
   const Strides& stepped = input_grad ? y_strides : x_strides;  // what runs are part of
-  const bool channels_inner = stepped[1] == 1, ragged = runs_on_tensor_cores(plan, *kernel.head);
+  const bool channels_inner = stepped[1] == 1, ragged = meet_on_tensor_cores(plan, *kernel.head);
   const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
   // Where neighbouring pixels are neighbours in memory, and their taps too, a row of the window is one run.
   const std::size_t last = at(domain.rank() - 1);
@@ -164,10 +171,16 @@ Product product_of(const Plan& plan, const Kernel& kernel) {
   return conv ? conv_of(plan, kernel, *conv) : matmul_of(plan, kernel);
 }
 
-bool runs_on_tensor_cores(const Plan& plan, const Head& head) {
-  const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
-  if (multiplies_f8(plan, head)) return std::get<Matmul>(head.op).math != Math::ieee;
-  return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
+Math math_of(const Head& product) {
+  const auto* matmul = std::get_if<Matmul>(&product.op);
+  return matmul ? matmul->math : std::get<Conv>(product.op).math;
+}
+
+Multiplier multiplier_of(const Plan& plan, const Head& head, const Chip& chip) {
+  if (meet_on_tensor_cores(plan, head)) return Multiplier::tensor_cores;
+  const auto is_f32 = [&](const Operand& operand) { return dtype_of(plan, operand) == Dtype::f32; };
+  const bool in_parts = chip.splits_f32() && math_of(head) == Math::fp32 && std::ranges::all_of(head.operands, is_f32);
+  return in_parts ? Multiplier::tensor_cores_in_parts : Multiplier::multiply_adds;
 }
 
 bool multiplies_f8(const Plan& plan, const Head& head) {
