@@ -38,7 +38,8 @@ Pieces pieces_of(int lines, int vector, bool ragged, bool along_k, const Product
   const bool is_async = !ragged && !elements.converts && width * elements.bytes >= 4;
   Pieces pieces{.count = 1.0 * lines * t.k / t.threads / width};
   pieces.instructions = (ragged ? 45 : width * elements.bytes == 16 ? 6 : 14) + (along_k || p.one_tap ? 2 : 12);
-  pieces.registers = static_cast<int>(is_async ? 0 : pieces.count * (ragged ? 11 : 1));
+  const int of_piece = ragged ? 11 : elements.converts ? std::max(1, width / 2) : 1;
+  pieces.registers = static_cast<int>(is_async ? 0 : pieces.count * of_piece);
   return pieces;
 }
 
@@ -93,8 +94,10 @@ std::vector<Tiling> tensor_tilings(const Product& p, const Elements& elements, c
     t.k = static_cast<int>(kStepBytes / elements.bytes), t.stages = 4;
     const Pieces a = pieces_of(t.m, p.vector_a, p.ragged_a, p.along_k_a, p, t, elements),
                  b = pieces_of(t.n, p.vector_b, p.ragged_b, p.along_k_b, p, t, elements);
+    // A window's positions: of A's lines along k, of each piece of B across k; more where steps are in two taps.
+    const double of_a = p.along_k_a ? 3 * a.count : 0, of_b = p.along_k_b ? 0 : (p.k % t.k == 0 ? 1 : 2.5) * b.count;
     const int held = a.registers + b.registers, sums = t.m * t.n / t.threads * (elements.in_parts ? 2 : 1),
-              places = p.one_tap ? 0 : static_cast<int>((p.along_k_a ? 3 * a.count : 0) + (p.along_k_b ? 0 : b.count));
+              places = p.one_tap ? 0 : static_cast<int>(of_a + of_b);
     if (held > 0) t.blocks = 1;
     if (elements.in_parts && sums > 64) t.blocks = 2;
     if (by_floats || std::max(a.count, b.count) > 8) t.blocks = std::min(t.blocks, 2);
