@@ -144,7 +144,12 @@ Chip chip_to_choose_for(const Chip& device) {
   const Chip chip = chip_named(name);
   check(!chip.has_wgmma() || device.has_wgmma(), "NIXIE_CHIP is ", name, ", whose kernels do not run on this ",
         device.architecture, " device");
-  return chip.architecture == name ? device_chip(name, device.sms, chip.block_shared_bytes, device.l2_bytes) : chip;
+  if (chip.architecture != name) return chip;
+  Chip as = device;
+  as.architecture = name;
+  as.block_shared_bytes = std::min(device.block_shared_bytes, chip.block_shared_bytes);
+  if (device.has_wgmma() && !chip.has_wgmma()) as.rates.mma *= Chip::kSyncOfWgmma;
+  return as;
 }
 
 }  // namespace nixie::cuda

@@ -23,7 +23,8 @@ struct Rates {
 };
 
 struct Chip {
-  static constexpr double kLaunch = 2.5e-6;  ///< seconds of an empty kernel in a graph
+  static constexpr double kLaunch = 2.5e-6;     ///< seconds of an empty kernel in a graph
+  static constexpr double kSyncOfWgmma = 0.62;  ///< of wgmma's rate, what mma.sync reaches on the same chip
 
   std::string architecture = {};  ///< NVRTC's name: "sm_80", "sm_90a"
   int sms = 0;
@@ -67,8 +68,8 @@ std::string what_is_fast(const Chip& chip);
 std::string price_list();
 
 /// The chip to choose kernels for on a device: the device itself, or $NIXIE_CHIP: the model of that name, or for the
-/// name of an architecture a chip with its instructions, shared memory and rates and with as many SMs as the device.
-/// Throws Fault::usage if the device lacks instructions that kernels for the named chip use.
+/// name of an architecture the device with the instructions and the shared memory of that one. Throws Fault::usage if
+/// the device lacks instructions that kernels for the named chip use.
 Chip chip_to_choose_for(const Chip& device);
 
 }  // namespace nixie::cuda

@@ -38,12 +38,13 @@ TEST(CudaChip, IsTheDeviceUnlessAnotherIsNamed) {
   EXPECT_EQ(chip_to_choose_for(hopper).architecture, "sm_90a");
   setenv("NIXIE_CHIP", "A100", 1);
   EXPECT_EQ(chip_to_choose_for(hopper).sms, ampere.sms);
-  setenv("NIXIE_CHIP", "sm_80", 1);  // an architecture is no model: a chip as large as the device
+  setenv("NIXIE_CHIP", "sm_80", 1);  // an architecture is no model: the device without newer instructions
   const Chip as_ampere = chip_to_choose_for(hopper);
   EXPECT_EQ(as_ampere.architecture, "sm_80");
   EXPECT_EQ(as_ampere.sms, hopper.sms);
   EXPECT_EQ(as_ampere.block_shared_bytes, ampere.block_shared_bytes);
-  EXPECT_DOUBLE_EQ(as_ampere.rates.mma / as_ampere.sms, ampere.rates.mma / ampere.sms);
+  EXPECT_EQ(as_ampere.rates.bytes, hopper.rates.bytes);
+  EXPECT_DOUBLE_EQ(as_ampere.rates.mma, Chip::kSyncOfWgmma * hopper.rates.mma);
   setenv("NIXIE_CHIP", "sm_90a", 1);
   EXPECT_EQ(error_of([&] { chip_to_choose_for(ampere); }),
             "NIXIE_CHIP is sm_90a, whose kernels do not run on this sm_80 device");

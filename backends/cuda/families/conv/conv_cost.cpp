@@ -44,7 +44,7 @@ Product product_in_pieces(const ConvProblem& conv) {
     p.m = std::int64_t{conv.images} * conv.height * conv.width, p.n = channels, p.k = window * filters,
     p.along_k_b = false;
   if (conv.role == ConvRole::filter_grad)
-    p.k = std::exchange(p.m, filters), p.n = window * channels, p.along_k_a = p.along_k_b = false;
+    p.k = std::exchange(p.m, filters), p.n = window * channels, p.along_k_a = p.along_k_b = false, p.sums_pixels = true;
   return p;
 }
 

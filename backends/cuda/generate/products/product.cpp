@@ -125,7 +125,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
     if (channels_inner && ragged) read_ragged(p.ragged_a, p.vector_a, run, first_bytes);
     if (w_strides[1] == 1 && ragged) read_ragged(p.ragged_b, p.vector_b, channels, second_bytes);
   } else {
-    p.problem = "ConvFilterGrad", p.words = "filter gradient from";
+    p.problem = "ConvFilterGrad", p.words = "filter gradient from", p.sums_pixels = true;
     p.lanes_are_columns = channels_inner || window == 1;
     p.along_k_a = y_strides[1] != 1, p.along_k_b = !channels_inner;
     if (!p.along_k_a) p.vector_a = width_along(first, filters, first_bytes);

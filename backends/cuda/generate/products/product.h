@@ -19,6 +19,7 @@ struct Product {
   bool lanes_are_columns = true;              ///< neighbours along the domain's channels are neighbouring columns
   bool one_tap = true;                        ///< no window positions to compute
   bool is_conv = false;
+  bool sums_pixels = false;  ///< a filter gradient: B reads windows, not A
 };
 
 Product product_of(const Plan& plan, const Kernel& kernel);

@@ -47,14 +47,14 @@ Pieces pieces_of(int lines, int vector, bool ragged, bool along_k, const Product
 // where few blocks share it, their waits. The instructions' rates are the makers', the waits predictions.
 double clocks_of(const Product& p, const Tiling& t, const Elements& elements, const Chip& chip, int resident,
                  double of_pieces, bool is_async) {
-  constexpr double kOfWgmma = 0.62, kReached = 0.61,
-                   kNotHidden = 0.3;               // of a datasheet's operations; of reads behind products
+  constexpr double kReached = 0.61, kOfL2 = 0.55,
+                   kNotHidden = 0.3;               // of a datasheet's operations; of L2; of reads behind products
   constexpr double kLatency = 900, kBegin = 2500;  // of a read, of a block's first products and last results
   constexpr double kAlone = 1.35;                  // a block's steps take longer without another's between them
   constexpr double kResults = 12, kPartBytes = 40, kInstructions = 2.5, kSharedBytes = 128;  // per clock
   const double depth = t.k, warps = t.threads / 32.0, lines = t.m + t.n, results = 1.0 * t.m * t.n;
   // A Hopper's rate is that of wgmma, of which mma.sync reaches a part.
-  const double rate = chip.rates.mma / kReached * (chip.has_wgmma() ? kOfWgmma : 1);
+  const double rate = chip.rates.mma / kReached * (chip.has_wgmma() ? Chip::kSyncOfWgmma : 1);
   const auto bytes = static_cast<double>(elements.bytes);
   const double times = elements.in_parts ? 3 : 1;  // products for each of the product's terms
   const double products = rate / (chip.sms * chip.clock) / bytes / times;
@@ -63,9 +63,9 @@ double clocks_of(const Product& p, const Tiling& t, const Elements& elements, co
   // Four for each operand of a lane, which it takes apart, and the additions of a step's sums to those before.
   const double of_parts = elements.in_parts ? (4 * of_warps * depth + results) / 32 : 0;
   const double shared = (lines + of_warps) * kStepBytes / kSharedBytes;
-  const double step =
-      std::max({results * depth / products + kNotHidden * shared, lines * kStepBytes / chip.l2_bytes_per_clock, shared,
-                (warps * of_pieces + 1.5 * mmas + of_parts) / kInstructions});
+  const double step = std::max({results * depth / products + kNotHidden * shared,
+                                lines * kStepBytes / (kOfL2 * chip.l2_bytes_per_clock), shared,
+                                (warps * of_pieces + 1.5 * mmas + of_parts) / kInstructions});
   const double alone = std::max((resident > 1 ? kAlone : 1) * step, kLatency / (is_async ? t.stages - 2 : 1) + 100);
   const std::int64_t blocks = ceil_div(t.tiles * t.splits, chip.sms);
   const double steps = std::ceil(static_cast<double>(ceil_div(p.k, t.k)) / t.splits);
@@ -88,20 +88,24 @@ std::int64_t shared_bytes_of(const Tiling& t, std::int64_t element_bytes) {
 
 std::vector<Tiling> tensor_tilings(const Product& p, const Elements& elements, const Chip& chip) {
   const bool by_floats = elements.bytes == 4 && !(p.along_k_a && p.along_k_b);  // each with an address
-  const int most_registers = !by_floats ? 210 : elements.in_parts ? 150 : 105;  // beside addresses
+  const int most = !by_floats ? 210 : elements.in_parts ? 150 : 105;            // registers beside addresses
   std::vector<Tiling> all;
   for (Tiling t : kTiles) {
     t.k = static_cast<int>(kStepBytes / elements.bytes), t.stages = 4;
     const Pieces a = pieces_of(t.m, p.vector_a, p.ragged_a, p.along_k_a, p, t, elements),
                  b = pieces_of(t.n, p.vector_b, p.ragged_b, p.along_k_b, p, t, elements);
-    // A window's positions: of A's lines along k, of each piece of B across k; more where steps are in two taps.
-    const double of_a = p.along_k_a ? 3 * a.count : 0, of_b = p.along_k_b ? 0 : (p.k % t.k == 0 ? 1 : 2.5) * b.count;
+    // What a window's positions take: in lines along k, or in pieces across it, more where a step is in two taps.
+    const double across = p.k % t.k == 0 ? 1 : 2.5;
+    const double of_a = a.count * (p.along_k_a     ? p.sums_pixels ? 2 : 3
+                                   : p.sums_pixels ? 0
+                                                   : across),
+                 of_b = b.count * (p.along_k_b ? p.sums_pixels ? 4 : 1 : across);
     const int held = a.registers + b.registers, sums = t.m * t.n / t.threads * (elements.in_parts ? 2 : 1),
               places = p.one_tap ? 0 : static_cast<int>(of_a + of_b);
     if (held > 0) t.blocks = 1;
-    if (elements.in_parts && sums > 64) t.blocks = 2;
+    if (elements.in_parts && (sums > 64 || places > 16)) t.blocks = 2;
     if (by_floats || std::max(a.count, b.count) > 8) t.blocks = std::min(t.blocks, 2);
-    if (sums + sums / 2 + held + places > most_registers) continue;
+    if (sums + sums / 2 + held + places > most - (held > 0 ? 10 : 0)) continue;
     if (shared_bytes_of(t, elements.bytes) > chip.block_shared_bytes) continue;
     constexpr std::int64_t reserved = 1024;  // of each block's shared memory
     // Tiles of 32 sums a thread take less than 128 registers, which leaves room for one block more than they demand.
@@ -114,9 +118,9 @@ std::vector<Tiling> tensor_tilings(const Product& p, const Elements& elements, c
     const std::int64_t steps = std::max<std::int64_t>(1, ceil_div(p.k, t.k)),
                        least = std::max<std::int64_t>(1, ceil_div(p.k, kMostTensorTerms));
     std::optional<Tiling> best;
-    const std::int64_t most =
+    const std::int64_t most_parts =
         std::max(least, std::min<std::int64_t>(kMostBlocks * chip.sms / std::max<std::int64_t>(t.tiles, 1), steps / 4));
-    for (std::int64_t wanted = least; wanted <= most; wanted += std::max<std::int64_t>(1, wanted / 8)) {
+    for (std::int64_t wanted = least; wanted <= most_parts; wanted += std::max<std::int64_t>(1, wanted / 8)) {
       t.splits = static_cast<int>(ceil_div(steps, ceil_div(steps, wanted)));  // none is empty
       t.clocks =
           clocks_of(p, t, elements, chip, resident, a.count * a.instructions + b.count * b.instructions, held == 0);
