@@ -170,12 +170,12 @@ TEST_P(CudaModelKernelsFor, EachTemplateAndTileUnderEveryPolicy) {
   programs.one_of_each_form().expect_compile(GetParam());
 }
 
-// sm_100 runs portable programs as sm_80 does; with --long all compile for it, too.
-INSTANTIATE_TEST_SUITE_P(Architectures, CudaModelKernelsFor, testing::Values("sm_80", "sm_90a"),
+// sm_120 has the shared memory of sm_86 and sm_89, too; with --long all compile for these and for sm_100.
+INSTANTIATE_TEST_SUITE_P(Architectures, CudaModelKernelsFor, testing::Values("sm_80", "sm_90a", "sm_120"),
                          [](const auto& architecture) { return architecture.param; });
 
 TEST(CudaModelKernels, LongEveryNetUnderEveryPolicyOnEveryArchitecture) {
-  for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+  for (const char* architecture : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"}) {
     CudaPrograms programs;
     AllModels::for_each([&]<class Net>() { add_programs(programs, Net{}, kAllPolicies, architecture); });
     programs.expect_compile(architecture);

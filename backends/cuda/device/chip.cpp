@@ -121,9 +121,10 @@ Chip device_chip(const std::string& architecture, int sms, std::int64_t block_sh
 }
 
 std::string what_is_fast(const Chip& chip) {
-  return fmt::format("{}, {} SMs: convolutions {}", chip.architecture, chip.sms,
-                     chip.has_wgmma() ? "by wgmma in every precision but ieee"
-                                      : "by mma.sync under fp16, bf16 and tf32, by multiply-adds under fp32 and ieee");
+  return fmt::format("{}, {} SMs: convolutions by {}", chip.architecture, chip.sms,
+                     chip.has_wgmma()    ? "wgmma in every precision but ieee"
+                     : chip.splits_f32() ? "mma.sync in every precision but ieee"
+                                         : "mma.sync under fp16, bf16 and tf32, by multiply-adds under fp32 and ieee");
 }
 
 std::string price_list() {
@@ -140,10 +141,15 @@ std::string price_list() {
 Chip chip_to_choose_for(const Chip& device) {
   const std::string name = chosen_chip();
   if (name.empty()) return device;
-  Chip chip = chip_named(name);
+  const Chip chip = chip_named(name);
   check(!chip.has_wgmma() || device.has_wgmma(), "NIXIE_CHIP is ", name, ", whose kernels do not run on this ",
         device.architecture, " device");
-  return chip;
+  if (chip.architecture != name) return chip;
+  Chip as = device;
+  as.architecture = name;
+  as.block_shared_bytes = std::min(device.block_shared_bytes, chip.block_shared_bytes);
+  if (device.has_wgmma() && !chip.has_wgmma()) as.rates.mma *= Chip::kSyncOfWgmma;
+  return as;
 }
 
 }  // namespace nixie::cuda

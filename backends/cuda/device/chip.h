@@ -23,7 +23,8 @@ struct Rates {
 };
 
 struct Chip {
-  static constexpr double kLaunch = 2.5e-6;  ///< seconds of an empty kernel in a graph
+  static constexpr double kLaunch = 2.5e-6;     ///< seconds of an empty kernel in a graph
+  static constexpr double kSyncOfWgmma = 0.62;  ///< of wgmma's rate, what mma.sync reaches on the same chip
 
   std::string architecture = {};  ///< NVRTC's name: "sm_80", "sm_90a"
   int sms = 0;
@@ -37,6 +38,10 @@ struct Chip {
 
   /// Hopper's wgmma and TMA, which the kernels named _sm90 need.
   bool has_wgmma() const { return architecture == "sm_90a"; }
+
+  /// Whether tensor cores compute f32 products under `fp32` (each three products in tf32, which run at half the rate of
+  /// 16 bits) in less time than multiply-adds. On GeForce they do not.
+  bool splits_f32() const { return !has_wgmma() && rates.mma / 6 > rates.fma; }
 
   /// An SM's share of memory bandwidth.
   std::int64_t memory_bytes_per_clock() const;
@@ -62,8 +67,9 @@ std::string what_is_fast(const Chip& chip);
 /// The prices of all known chips as a table.
 std::string price_list();
 
-/// The chip to choose kernels for on a device: $NIXIE_CHIP if set, else the device itself. Throws
-/// Fault::usage if the device lacks instructions that kernels for the named chip use.
+/// The chip to choose kernels for on a device: the device itself, or $NIXIE_CHIP: the model of that name, or for the
+/// name of an architecture the device with the instructions and the shared memory of that one. Throws Fault::usage if
+/// the device lacks instructions that kernels for the named chip use.
 Chip chip_to_choose_for(const Chip& device);
 
 }  // namespace nixie::cuda

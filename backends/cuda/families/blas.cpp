@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <limits>
+
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -125,11 +128,19 @@ std::variant<BlasProblem, Refusal> as_blas(const Plan& plan, const Kernel& kerne
   return p;
 }
 
+// Whether f32 matrices are multiplied on tensor cores in parts in less time than by the library's multiply-adds.
+bool gains_in_parts(const Plan& plan, const Kernel& kernel, const Chip& chip) {
+  if (!kernel.head || !is_product(*kernel.head) || kernel.domain.size() == 0) return false;
+  return multiplier_of(plan, *kernel.head, chip) == Multiplier::tensor_cores_in_parts &&
+         product_estimate(plan, kernel, chip).seconds < chip.seconds({.fma = flop(kernel), .launches = 1});
+}
+
 class Blas final : public Family {
  public:
   std::string_view name() const override { return "cuBLASLt"; }
   Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const override {
     if (beats_library(plan, kernel, chip)) return Refusal{"f32 matrices, which are multiplied faster as halves"};
+    if (gains_in_parts(plan, kernel, chip)) return Refusal{"f32 matrices, which are multiplied faster in parts"};
     auto found = as_blas(plan, kernel);
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     return Choice{.kernel = kernel, .sizes = std::get<BlasProblem>(found)};

@@ -36,12 +36,27 @@ TEST(CudaChip, IsTheDeviceUnlessAnotherIsNamed) {
   const Chip hopper = chip_named("sm_90a"), ampere = chip_named("sm_80");
   unsetenv("NIXIE_CHIP");
   EXPECT_EQ(chip_to_choose_for(hopper).architecture, "sm_90a");
-  setenv("NIXIE_CHIP", "sm_80", 1);
+  setenv("NIXIE_CHIP", "A100", 1);
   EXPECT_EQ(chip_to_choose_for(hopper).sms, ampere.sms);
+  setenv("NIXIE_CHIP", "sm_80", 1);  // an architecture is no model: the device without newer instructions
+  const Chip as_ampere = chip_to_choose_for(hopper);
+  EXPECT_EQ(as_ampere.architecture, "sm_80");
+  EXPECT_EQ(as_ampere.sms, hopper.sms);
+  EXPECT_EQ(as_ampere.block_shared_bytes, ampere.block_shared_bytes);
+  EXPECT_EQ(as_ampere.rates.bytes, hopper.rates.bytes);
+  EXPECT_DOUBLE_EQ(as_ampere.rates.mma, Chip::kSyncOfWgmma * hopper.rates.mma);
   setenv("NIXIE_CHIP", "sm_90a", 1);
   EXPECT_EQ(error_of([&] { chip_to_choose_for(ampere); }),
             "NIXIE_CHIP is sm_90a, whose kernels do not run on this sm_80 device");
   unsetenv("NIXIE_CHIP");
+}
+
+// Three products in tf32 take less time than one multiply-add where tensor cores have six times their rate and more.
+TEST(CudaChip, SplitsF32WhereThatIsFaster) {
+  for (const char* name : {"A100", "Hopper", "B200"}) EXPECT_TRUE(chip_named(name).splits_f32()) << name;
+  for (const char* name : {"RTX3090", "L40S", "RTX4090", "RTX5090"})
+    EXPECT_FALSE(chip_named(name).splits_f32()) << name;
+  for (const char* name : {"H100", "H200"}) EXPECT_FALSE(chip_named(name).splits_f32()) << name;  // splits into halves
 }
 
 // The H200's prices: each kind of work by itself, what overlaps and what adds up.
@@ -87,6 +102,7 @@ TEST(CudaChip, OfADeviceHasTheRatesOfItsArchitecture) {
 
 TEST(CudaChip, SaysWhatIsFast) {
   EXPECT_EQ(what_is_fast(chip_named("H200")), "sm_90a, 132 SMs: convolutions by wgmma in every precision but ieee");
+  EXPECT_EQ(what_is_fast(chip_named("A100")), "sm_80, 108 SMs: convolutions by mma.sync in every precision but ieee");
   EXPECT_EQ(what_is_fast(device_chip("sm_86", 28, 99 << 10, 3 << 20)),
             "sm_86, 28 SMs: convolutions by mma.sync under fp16, bf16 and tf32, by multiply-adds under fp32 and ieee");
 }

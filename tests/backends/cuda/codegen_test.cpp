@@ -130,7 +130,8 @@ TEST_P(CudaCodegen, ConvolutionsCompile) { convolutions().expect_compile(GetPara
 TEST_P(CudaCodegen, ProductsPoolingAndGatherCompile) { products_pooling_and_gather().expect_compile(GetParam()); }
 TEST_P(CudaCodegen, RowsCompile) { rows().expect_compile(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen, ::testing::Values("sm_80", "sm_90a", "sm_100"));
+INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen,
+                         ::testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"));
 
 TEST(CudaCodegenText, WhatTheCompilerComplainsOfIsSeen) {
   const char* const kWaits = R"(#include "ptx.cuh"

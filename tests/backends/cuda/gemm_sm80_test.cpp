@@ -8,7 +8,9 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/compile/jit.h"
+#include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
@@ -29,7 +31,14 @@ constexpr const char* kChips[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", 
 struct Case {
   std::string name;
   Layer layer;
+  double (*values)(Dtype, std::mt19937&) = cuda_plans::eighths;
 };
+
+// Of f32 in two parts, values that do not fit one.
+Layer in_parts(Layer layer) {
+  layer.dtype = Dtype::f32, layer.math = Math::fp32;
+  return layer;
+}
 
 std::vector<Case> cases() {
   return {
@@ -52,6 +61,13 @@ std::vector<Case> cases() {
                      .pad = {1, 1},
                      .dtype = Dtype::f32,
                      .math = Math::tf32}},
+      {"parts", in_parts({.n = 2, .c = 40, .h = 9, .w = 7, .k = 72, .r = 3, .s = 3, .pad = {1, 1}}),
+       cuda_plans::any_number},
+      {"odd_parts", in_parts({.n = 2, .c = 7, .h = 9, .w = 8, .k = 9, .r = 3, .s = 3, .stride = {2, 2}, .pad = {1, 1}}),
+       cuda_plans::any_number},
+      {"row_major_parts",
+       in_parts({.n = 2, .c = 24, .h = 7, .w = 8, .k = 40, .r = 3, .s = 3, .pad = {1, 1}, .row_major = true}),
+       cuda_plans::any_number},
       {"shared_sums", Layer{.n = 12, .c = 64, .h = 28, .w = 28, .k = 64, .r = 1, .s = 1}},
   };
 }
@@ -79,7 +95,9 @@ TEST_P(CudaGemmSm80, TilesFitEveryChip) {
       EXPECT_TRUE(std::ranges::is_sorted(algorithms, {}, &cuda::Algorithm::estimate));
       for (const cuda::Algorithm& algorithm : algorithms) {
         const cuda::KernelCode code = cuda::generate_product(draft.plan, kernel, chip, algorithm.name);
-        EXPECT_EQ(code.variant, "gemm_sm80 " + algorithm.name);
+        const bool adds =
+            cuda::multiplier_of(draft.plan, *kernel.head, chip) == cuda::Multiplier::multiply_adds;  // no parts there
+        EXPECT_EQ(code.variant, (adds ? "gemm " : "gemm_sm80 ") + algorithm.name);
         EXPECT_LE(code.launches.at(0).shared_bytes, chip.block_shared_bytes) << name;
       }
     }
@@ -90,22 +108,28 @@ TEST_P(CudaGemmSm80, LongEveryTileCompilesForEveryChip) {
   for (const char* name : kChips) {
     const cuda::Chip chip = cuda::chip_named(name);
     std::vector<std::string> sources;
-    for (const Draft& draft : drafts(GetParam()))
-      for (const auto& algorithm : cuda::product_algorithms(draft.plan, draft.plan.kernels.front(), chip))
-        sources.push_back(cuda::generate_product(draft.plan, draft.plan.kernels.front(), chip, algorithm.name).source);
+    for (const Draft& draft : drafts(GetParam())) {
+      const Kernel& kernel = draft.plan.kernels.front();
+      if (cuda::multiplier_of(draft.plan, *kernel.head, chip) == cuda::Multiplier::multiply_adds) continue;
+      for (const auto& algorithm : cuda::product_algorithms(draft.plan, kernel, chip))
+        sources.push_back(cuda::generate_product(draft.plan, kernel, chip, algorithm.name).source);
+    }
     expect_compile(sources, name);
   }
 }
 
 // Every tile, in the roles by turns, for one chip; and a large layer's tiles for each.
 TEST(CudaGemmSm80Programs, CompileForEveryChip) {
-  const Case large{"large", Layer{.n = 64, .c = 256, .h = 28, .w = 28, .k = 256, .r = 3, .s = 3, .pad = {1, 1}}};
+  const Layer layer{.n = 64, .c = 256, .h = 28, .w = 28, .k = 256, .r = 3, .s = 3, .pad = {1, 1}};
+  std::vector<Draft> large = drafts({"large", layer});
+  for (Draft& draft : drafts({"large_parts", in_parts(layer)})) large.push_back(std::move(draft));
   for (const char* name : kChips) {
     const cuda::Chip chip = cuda::chip_named(name);
     std::vector<std::string> sources;
     std::size_t turn = 0;
-    for (const Draft& draft : drafts(large)) {
+    for (const Draft& draft : large) {
       const Kernel& kernel = draft.plan.kernels.front();
+      if (cuda::multiplier_of(draft.plan, *kernel.head, chip) == cuda::Multiplier::multiply_adds) continue;
       sources.push_back(cuda::generate_product(draft.plan, kernel, chip).source);
       if (chip.architecture != kChips[0]) continue;
       for (const auto& algorithm : cuda::product_algorithms(draft.plan, kernel, chip))
@@ -116,26 +140,61 @@ TEST(CudaGemmSm80Programs, CompileForEveryChip) {
 }
 
 // Chosen for an A100, on any device; by the estimates, and by another tile or all of them.
-void expect_doubles(const Case& of, bool every_tile) {
+void expect_doubles(const Draft& draft, double (*values)(Dtype, std::mt19937&), bool every_tile) {
+  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, values);
+  for (const auto& [name, table] : every_tile ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
+    const CompiledBy compiled_by(table);
+    const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, values);
+    cuda_plans::expect_rounded(found, expected, fmt::format("{} by {}", draft.name, name));
+  }
+}
+void expect_doubles(const std::vector<Draft>& all, double (*values)(Dtype, std::mt19937&), bool every_tile) {
   if (!cuda_or_null()) GTEST_SKIP() << "no GPU";
   setenv("NIXIE_CHIP", "sm_80", 1);
-  for (const Draft& draft : drafts(of)) {
-    const std::vector<Array> expected =
-        cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, cuda_plans::eighths);
-    for (const auto& [name, table] : every_tile ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
-      const CompiledBy compiled_by(table);
-      const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, cuda_plans::eighths);
-      cuda_plans::expect_rounded(found, expected, fmt::format("{} by {}", draft.name, name));
-    }
-  }
+  for (const Draft& draft : all) expect_doubles(draft, values, every_tile);
   unsetenv("NIXIE_CHIP");
 }
 
-TEST_P(CudaGemmSm80, AgreesWithDoubles) { expect_doubles(GetParam(), false); }
-TEST_P(CudaGemmSm80, LongAgreesWithDoublesByEveryTile) { expect_doubles(GetParam(), true); }
+TEST_P(CudaGemmSm80, AgreesWithDoubles) { expect_doubles(drafts(GetParam()), GetParam().values, false); }
+TEST_P(CudaGemmSm80, LongAgreesWithDoublesByEveryTile) { expect_doubles(drafts(GetParam()), GetParam().values, true); }
 
 INSTANTIATE_TEST_SUITE_P(Layers, CudaGemmSm80, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
+
+// a b of f32; a [m, k], b [k, n] in rows or in columns.
+Draft f32_product(std::int64_t m, std::int64_t n, std::int64_t k, bool rows_of_b, Math math) {
+  Draft d(fmt::format("{}x{}x{}", m, n, k));
+  const int a = d.slot(Dtype::f32, {m, k}), b = d.slot(Dtype::f32, rows_of_b ? Shape{k, n} : Shape{n, k});
+  const Strides of_b = rows_of_b ? Strides{n, 1} : Strides{1, k};
+  Kernel kernel{.label = "matmul", .domain = {m, n}};
+  kernel.head = Head{Matmul{math}, {{a, 0, {m, k}, {k, 1}}, {b, 0, {k, n}, of_b}}, Dtype::f32};
+  kernel.stores = {d.dense(d.output(Dtype::f32, kernel.domain))};
+  kernel.stages = {{.body = {cuda_plans::head()}, .stores = {{0, 0}}}};
+  d.plan.kernels = {kernel};
+  return d;
+}
+
+// The library multiplies and adds in f32 under `fp32`, too.
+TEST(CudaGemmSm80Products, AreComputedInPartsWhereTheLibraryIsSlower) {
+  const struct {
+    const char* chip;
+    Math math;
+    std::int64_t size;
+    const char* by;
+  } kCases[] = {{"A100", Math::fp32, 1024, "gemm"},        {"A100", Math::fp32, 64, "cuBLASLt"},
+                {"A100", Math::ieee, 1024, "cuBLASLt"},    {"A100", Math::tf32, 1024, "cuBLASLt"},
+                {"RTX4090", Math::fp32, 1024, "cuBLASLt"}, {"B200", Math::fp32, 1024, "gemm"}};
+  for (const auto& c : kCases) {
+    const Draft draft = f32_product(c.size, c.size, c.size, true, c.math);
+    EXPECT_EQ(cuda::take(draft.plan, draft.plan.kernels.front(), cuda::chip_named(c.chip))->name(), c.by)
+        << c.chip << " " << c.size;
+  }
+}
+
+TEST(CudaGemmSm80Products, InPartsAgreeWithDoubles) {
+  expect_doubles({f32_product(1000, 520, 264, true, Math::fp32), f32_product(520, 1000, 264, false, Math::fp32)},
+                 cuda_plans::any_number, false);
+}
 
 }  // namespace
 }  // namespace nixie

@@ -44,7 +44,7 @@ Product product_in_pieces(const ConvProblem& conv) {
     p.m = std::int64_t{conv.images} * conv.height * conv.width, p.n = channels, p.k = window * filters,
     p.along_k_b = false;
   if (conv.role == ConvRole::filter_grad)
-    p.k = std::exchange(p.m, filters), p.n = window * channels, p.along_k_a = p.along_k_b = false;
+    p.k = std::exchange(p.m, filters), p.n = window * channels, p.along_k_a = p.along_k_b = false, p.sums_pixels = true;
   return p;
 }
 
@@ -52,7 +52,7 @@ Product product_in_pieces(const ConvProblem& conv) {
 
 Work tensor_core_work(const ConvProblem& conv, const Chip& chip) {
   if (!chip.has_wgmma())
-    return {.clocks = tensor_tilings(product_in_pieces(conv), 2, chip).front().clocks, .launches = 1};
+    return {.clocks = tensor_tilings(product_in_pieces(conv), {}, chip).front().clocks, .launches = 1};
   if (conv.role != ConvRole::filter_grad) return tile_work(conv, forward_tiles(conv, chip).front());
   const Work work = tile_work(conv, gradient_tiles(conv, chip).front());
   const auto patch = gradient_patch(conv, chip);
@@ -69,7 +69,7 @@ Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& ch
   const ConvMatch match = conv_problem(plan, kernel, Groups::any);
   const auto* conv = std::get_if<ConvProblem>(&match);
   if (!conv || !all_f32(plan, *kernel.head)) return {seconds, share};
-  if (!multiplies_tf32(*kernel.head)) {
+  if (multiplier_of(plan, *kernel.head, chip) == Multiplier::multiply_adds) {
     const Match by_ffma = conv_ffma().match(plan, kernel, chip);
     if (std::holds_alternative<Choice>(by_ffma))
       seconds = chip.seconds(ffma_work(*conv, chip)), share = 1;

@@ -23,9 +23,12 @@ std::string operand_types(const Plan& plan, const Head& head) {
   return text;
 }
 
-// Bytes of an element as tensor cores read it.
-std::int64_t multiplied_bytes(const Plan& plan, const Head& head) {
-  return size_of(multiplies_f8(plan, head) ? Dtype::f16 : dtype_of(plan, head.operands[0]));
+// As tensor cores read them.
+Elements elements_of(const Plan& plan, const Head& head, const Chip& chip) {
+  const bool converts = multiplies_f8(plan, head);
+  return {.bytes = size_of(converts ? Dtype::f16 : dtype_of(plan, head.operands[0])),
+          .converts = converts,
+          .in_parts = multiplier_of(plan, head, chip) == Multiplier::tensor_cores_in_parts};
 }
 
 // How sums are rounded on the way.
@@ -42,9 +45,9 @@ std::string sums_code(const Product& p) {
 }
 
 std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product& p, const Chip& chip) {
-  return runs_on_tensor_cores(plan, head)
-             ? tensor_tilings(p, multiplied_bytes(plan, head), chip, multiplies_f8(plan, head))
-             : multiply_add_tilings(p, compute_dtype(head.dtype));
+  return multiplier_of(plan, head, chip) == Multiplier::multiply_adds
+             ? multiply_add_tilings(p, compute_dtype(head.dtype))
+             : tensor_tilings(p, elements_of(plan, head, chip), chip);
 }
 
 }  // namespace
@@ -61,7 +64,7 @@ std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel
 Estimate product_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip) {
   const Product p = product_of(plan, kernel);
   const Tiling t = tilings_of(plan, *kernel.head, p, chip).front();
-  if (runs_on_tensor_cores(plan, *kernel.head))
+  if (multiplier_of(plan, *kernel.head, chip) != Multiplier::multiply_adds)
     return {.seconds = chip.seconds({.clocks = t.clocks, .launches = 1}), .share = kMeanShare};
   const auto [work, share] = work_of(p, t, chip.sms);
   const double seconds = chip.seconds(work);
@@ -77,9 +80,12 @@ std::string product_operation(const Plan& plan, const Kernel& kernel) {
   const Head& head = *kernel.head;
   const Product p = product_of(plan, kernel);
   const Dtype a = dtype_of(plan, head.operands[0]);
-  std::string text =
-      fmt::format("{}{} {} {} by {} to {}", a, runs_on_tensor_cores(plan, head) && a == Dtype::f32 ? " as tf32" : "",
-                  p.words, head.operands[0].shape, head.operands[1].shape, kernel.domain);
+  const Math math = math_of(head);
+  const std::string_view how = a != Dtype::f32 || math == Math::ieee ? ""
+                               : math == Math::tf32                  ? " as tf32"
+                                                                     : " as fp32";
+  std::string text = fmt::format("{}{} {} {} by {} to {}", a, how, p.words, head.operands[0].shape,
+                                 head.operands[1].shape, kernel.domain);
   if (p.sums) text += fmt::format(" in {} every {}", p.sums->merge->name, p.sums->every);
   if (const auto* conv = product_in<Conv>(head.op))
     text += fmt::format(" stride {} pad {} dilation {} groups {}", fmt::join(conv->stride, "x"),
@@ -93,7 +99,8 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& 
   BodyWriter body(plan, kernel, false, p.is_conv ? Order::nhwc : Order::matrix);
   const Dtype compute = compute_dtype(head.dtype);
   const Dtype a = dtype_of(plan, head.operands[0]);
-  const bool tensor_cores = runs_on_tensor_cores(plan, head);
+  const Multiplier multiplier = multiplier_of(plan, head, chip);
+  const bool tensor_cores = multiplier != Multiplier::multiply_adds;
   const std::vector<Tiling> tilings = tilings_of(plan, head, p, chip);
   const Tiling& t = tile_named(tilings, tile);
   const int widest = tensor_cores && size_of(a) <= 2 ? 8 : 4;
@@ -131,6 +138,7 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& 
                       std::min(p.vector_b, widest));
   text += fmt::format("  static constexpr bool kRaggedA = {}, kRaggedB = {};\n", p.ragged_a, p.ragged_b);
   text += fmt::format("  static constexpr bool kAlongKA = {}, kAlongKB = {};\n", p.along_k_a, p.along_k_b);
+  text += fmt::format("  static constexpr bool kInParts = {};\n", multiplier == Multiplier::tensor_cores_in_parts);
   text += fmt::format("  static constexpr int kLanes = {};\n  static constexpr bool kRowsInside = {};\n", lanes,
                       rows_inside);
   text += body.pointers();
@@ -141,10 +149,11 @@ KernelCode generate_product(const Plan& plan, const Kernel& kernel, const Chip& 
   result.arguments = body.arguments();
   result.variant = fmt::format("{} {}", tensor_cores ? "gemm_sm80" : "gemm", t.name());
   if (kernel.domain.size() > 0)
-    result.launches.push_back({.entry = "kernel0",
-                               .blocks = t.tiles * t.splits,
-                               .threads = t.threads,
-                               .shared_bytes = tensor_cores ? shared_bytes_of(t, multiplied_bytes(plan, head)) : 0});
+    result.launches.push_back(
+        {.entry = "kernel0",
+         .blocks = t.tiles * t.splits,
+         .threads = t.threads,
+         .shared_bytes = tensor_cores ? shared_bytes_of(t, elements_of(plan, head, chip).bytes) : 0});
   return result;
 }
 

@@ -26,6 +26,13 @@ int vector_width(const Operand& operand, int axis, std::int64_t extent, std::int
   return width;
 }
 
+// Whether tensor cores multiply operands of these types as they are, or 8-bit floats as f16.
+bool meet_on_tensor_cores(const Plan& plan, const Head& head) {
+  const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
+  if (multiplies_f8(plan, head)) return std::get<Matmul>(head.op).math != Math::ieee;
+  return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
+}
+
 std::int64_t operand_bytes(const Plan& plan, const Operand& operand) { return size_of(dtype_of(plan, operand.slot)); }
 
 Product matmul_of(const Plan& plan, const Kernel& kernel) {
@@ -94,7 +101,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
   const Strides& stepped = input_grad ? y_strides : x_strides;  // what runs are part of
   // Runs that are filled up would move the groups of rounded sums, and so would another order of terms.
   const bool rounded = std::holds_alternative<RoundedProduct>(kernel.head->op);
-  const bool channels_inner = stepped[1] == 1, ragged = !rounded && runs_on_tensor_cores(plan, *kernel.head);
+  const bool channels_inner = stepped[1] == 1, ragged = !rounded && meet_on_tensor_cores(plan, *kernel.head);
   const std::int64_t first_bytes = operand_bytes(plan, first), second_bytes = operand_bytes(plan, second);
   // Where neighbouring pixels are neighbours in memory, and their taps too, a row of the window is one run.
   const std::size_t last = at(domain.rank() - 1);
@@ -120,7 +127,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
     if (channels_inner && ragged) read_ragged(p.ragged_a, p.vector_a, run, first_bytes);
     if (w_strides[1] == 1 && ragged) read_ragged(p.ragged_b, p.vector_b, channels, second_bytes);
   } else {
-    p.problem = "ConvFilterGrad", p.words = "filter gradient from";
+    p.problem = "ConvFilterGrad", p.words = "filter gradient from", p.sums_pixels = true;
     p.lanes_are_columns = channels_inner || rounded || window == 1;
     p.along_k_a = y_strides[1] != 1, p.along_k_b = !channels_inner;
     if (!p.along_k_a) p.vector_a = width_along(first, filters, first_bytes);
@@ -168,10 +175,18 @@ Product product_of(const Plan& plan, const Kernel& kernel) {
   return p;
 }
 
-bool runs_on_tensor_cores(const Plan& plan, const Head& head) {
-  const Dtype a = dtype_of(plan, head.operands[0]), b = dtype_of(plan, head.operands[1]);
-  if (multiplies_f8(plan, head)) return std::get<Matmul>(head.op).math != Math::ieee;
-  return a == b && (size_of(a) == 2 || (a == Dtype::f32 && multiplies_tf32(head)));
+Math math_of(const Head& product) {
+  const auto* matmul = product_in<Matmul>(product.op);
+  return matmul ? matmul->math : product_in<Conv>(product.op)->math;
+}
+
+Multiplier multiplier_of(const Plan& plan, const Head& head, const Chip& chip) {
+  if (meet_on_tensor_cores(plan, head)) return Multiplier::tensor_cores;
+  const auto is_f32 = [&](const Operand& operand) { return dtype_of(plan, operand) == Dtype::f32; };
+  const bool rounded = std::holds_alternative<RoundedProduct>(head.op);  // sums of multiply-adds, in order
+  const bool in_parts =
+      !rounded && chip.splits_f32() && math_of(head) == Math::fp32 && std::ranges::all_of(head.operands, is_f32);
+  return in_parts ? Multiplier::tensor_cores_in_parts : Multiplier::multiply_adds;
 }
 
 bool multiplies_f8(const Plan& plan, const Head& head) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "nixie/backends/cuda/device/chip.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {
@@ -18,16 +19,21 @@ struct Product {
   bool lanes_are_columns = true;              ///< neighbours along the domain's channels are neighbouring columns
   bool one_tap = true;                        ///< no window positions to compute
   bool is_conv = false;
+  bool sums_pixels = false;    ///< a filter gradient: B reads windows, not A
   const Sums* sums = nullptr;  ///< that are rounded on the way; null: f32
 };
 
 Product product_of(const Plan& plan, const Kernel& kernel);
 
+Math math_of(const Head& product);
 /// Whether a head multiplies two matrices of 8-bit floats.
 bool multiplies_f8(const Plan& plan, const Head& head);
 /// Whether it multiplies two matrices of bytes.
 bool multiplies_bytes(const Plan& plan, const Head& head);
-/// Whether tensor cores multiply a head's operands. Those of 8-bit floats do not under `ieee`.
-bool runs_on_tensor_cores(const Plan& plan, const Head& head);
+/// How a head's operands are multiplied: by f32 multiply-adds, by tensor cores, or as f32 numbers of two parts, by
+/// three products of tensor cores in tf32.
+enum class Multiplier : std::uint8_t { multiply_adds, tensor_cores, tensor_cores_in_parts };
+/// Parts under `fp32`, where the chip gains by them. Operands of 8-bit floats meet on tensor cores but under `ieee`.
+Multiplier multiplier_of(const Plan& plan, const Head& head, const Chip& chip);
 
 }  // namespace nixie::cuda

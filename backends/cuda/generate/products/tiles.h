@@ -35,10 +35,14 @@ struct TileWork {
 };
 TileWork work_of(const Product& product, const Tiling& tiling, int sms);
 
-/// Those of a product on tensor cores, the one of least estimated time on the chip first. `converts`: operands become
-/// elements of this size on their way to shared memory.
-std::vector<Tiling> tensor_tilings(const Product& product, std::int64_t element_bytes, const Chip& chip,
-                                   bool converts = false);
+/// What tensor cores multiply: elements of a size, which operands become on their way to shared memory (`converts`), or
+/// f32 in two parts.
+struct Elements {
+  std::int64_t bytes = 2;
+  bool converts = false, in_parts = false;
+};
+/// Those of a product on tensor cores, the one of least estimated time on the chip first.
+std::vector<Tiling> tensor_tilings(const Product& product, const Elements& elements, const Chip& chip);
 /// Shared memory of a block.
 std::int64_t shared_bytes_of(const Tiling& tiling, std::int64_t element_bytes);
 

@@ -1,6 +1,8 @@
 // The products of gemm.cuh on tensor cores, by mma.sync: A and B are both f16, both bf16, both f32 rounded to tf32, or
-// 8-bit floats, which are f16 in shared memory (all of their numbers are numbers of f16); sums are float. From sm_80
-// on.
+// 8-bit floats, which are f16 in shared memory (all of their numbers are numbers of f16); sums are float. With kInParts
+// f32 operands are sums of two numbers of tf32, high + low, and a product is low * high + high * low + high * high, 22
+// bits of each; tensor cores truncate when they add, so the sums of each step are added in f32 with rounding. From
+// sm_80 on.
 //
 // Steps of kTileK terms pass through a ring of kStages tiles in shared memory, which cp.async fills kStages - 1 steps
 // ahead; what it cannot copy (single halves, pieces at any address, 8-bit floats) passes through registers. A block's
@@ -59,6 +61,19 @@ __device__ inline void multiply_add_16x8(float* sum, const u32 (&a)[4], u32 b0, 
 #undef NIXIE_MMA
 }
 
+__device__ inline u32 as_tf32(float x) {
+  u32 bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+// Leaves the high part of a float, 11 bits of it, and returns the low one, whose bits past the 11 that tensor cores
+// read round it.
+__device__ inline u32 take_low(u32& bits) {
+  const float whole = __uint_as_float(bits);
+  bits &= 0xffffe000u;
+  return __float_as_uint(whole - __uint_as_float(bits)) + 0x1000u;
+}
+
 // Copies a piece of 4, 8 or 16 bytes to shared memory without passing through registers, or zeros.
 template <int bytes>
 __device__ inline void copy_async(u32 to, const void* from, bool inside) {
@@ -94,7 +109,7 @@ struct SharedTile {
 
   // Loads the four matrices of 8 lines x 16 bytes (half of kStep) at (line, k) of the tile at `base`. If `lines_first`,
   // the second matrix is 8 lines further and the third half a kStep further; otherwise the reverse. The fourth is both.
-  template <bool lines_first>
+  template <bool lines_first, bool rounds>
   static __device__ void load(u32 (&registers)[4], u32 base, int line, int k) {
     constexpr int half_step = kStep<T> / 2;
     const int lane = threadIdx.x % 32;
@@ -116,9 +131,9 @@ struct SharedTile {
       else
         load_transposed(registers, base + at(line, k));
     }
-    if constexpr (kSame<T, float>)
+    if constexpr (rounds)
 #pragma unroll
-      for (u32& bits : registers) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
+      for (u32& bits : registers) bits = as_tf32(__uint_as_float(bits));
   }
 };
 
@@ -186,21 +201,36 @@ __device__ void gemm_sm80(const Problem& problem) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int m0 = warp / warps_n * warp_m, n0 = warp % warps_n * warp_n;
 
-  float sum[down * across * 4];
+  constexpr int sums = down * across * 4;
+  constexpr bool in_parts = Problem::kInParts, rounds = kSame<T, float> && !in_parts;
+  float sum[sums], of_step[in_parts ? sums : 1];
 #pragma unroll
-  for (int i = 0; i < down * across * 4; ++i) sum[i] = 0;
+  for (int i = 0; i < sums; ++i) sum[i] = 0;
   // Rounded sums of one or two steps are merged at once; longer ones have registers of their own.
   constexpr int every = Problem::kSumsEvery, in_group = every / kStep<T>;
   constexpr bool keeps_groups = in_group > 2;
   static_assert(!keeps_groups || every % tile_k == 0);
-  RoundedSums<Problem, float, keeps_groups ? down * across * 4 : 1> rounded;
+  static_assert(every == 0 || !in_parts);
+  RoundedSums<Problem, float, keeps_groups ? sums : 1> rounded;
   u32 a[2][down][4], b[2][across / 2][4];  // operands of a product, and of the next
   const auto load = [&](int which, u32 stage, int k) {
 #pragma unroll
-    for (int i = 0; i < down; ++i) TilesA::template load<true>(a[which][i], shared + stage, m0 + i * 16, k);
+    for (int i = 0; i < down; ++i) TilesA::template load<true, rounds>(a[which][i], shared + stage, m0 + i * 16, k);
 #pragma unroll
     for (int j = 0; j < across / 2; ++j)
-      TilesB::template load<false>(b[which][j], shared + stage + TilesA::bytes, n0 + j * 16, k);
+      TilesB::template load<false, rounds>(b[which][j], shared + stage + TilesA::bytes, n0 + j * 16, k);
+  };
+  // to += the products of all a and b.
+  const auto multiply = [&](float* to, const u32(&a)[down][4], const u32(&b)[across / 2][4]) {
+#pragma unroll
+    for (int i = 0; i < down; ++i)
+#pragma unroll
+      for (int j = 0; j < across; ++j)
+        multiply_add_16x8<T>(to + (i * across + j) * 4, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+  };
+
+  const auto multiply_one = [&](float* to, int i, int j, int which) {
+    multiply_add_16x8<T>(to, a[which][i], b[which][j / 2][j % 2 * 2], b[which][j / 2][j % 2 * 2 + 1]);
   };
 
   Index ahead = tile.begin;  // the step that is fetched next
@@ -222,6 +252,9 @@ __device__ void gemm_sm80(const Problem& problem) {
   for (Index k0 = tile.begin; k0 < tile.end; k0 += tile_k, ahead += tile_k) {
     const u32 next = full == (stages - 1) * stage_bytes ? 0 : full + stage_bytes;
     const bool more = ahead < tile.end;
+    if constexpr (in_parts)
+#pragma unroll
+      for (float& x : of_step) x = 0;
     // The next stage has arrived, and all warps have loaded what they multiply of the one before. This step's first
     // products are in registers, so that tensor cores do not wait for what is loaded after the barrier.
     wait_for_copies<stages - 3>();
@@ -238,31 +271,41 @@ __device__ void gemm_sm80(const Problem& problem) {
     };
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      const bool waits = in_group == 2 && step % 2 == 1;  // for the products of both steps
+      const int now = step % 2;
+      const bool waits = in_group == 2 && now == 1;  // for the products of both steps
       if (!waits) load_next(step);
+      if constexpr (in_parts) {
+        u32 low_a[down][4], low_b[across / 2][4];
 #pragma unroll
-      for (int i = 0; i < down; ++i)
+        for (int i = 0; i < down * 4; ++i) low_a[i / 4][i % 4] = take_low(a[now][i / 4][i % 4]);
 #pragma unroll
-        for (int j = 0; j < across; ++j) {
-          const auto multiply = [&](float* to, int which) {
-            multiply_add_16x8<T>(to, a[which][i], b[which][j / 2][j % 2 * 2], b[which][j / 2][j % 2 * 2 + 1]);
-          };
-          float* const to = sum + (i * across + j) * 4;
-          if constexpr (in_group == 1 || in_group == 2) {
-            if (in_group == 2 && !waits) continue;
+        for (int j = 0; j < across * 2; ++j) low_b[j / 4][j % 4] = take_low(b[now][j / 4][j % 4]);
+        multiply(of_step, low_a, b[now]);
+        multiply(of_step, a[now], low_b);
+        multiply(of_step, a[now], b[now]);
+      } else if constexpr (in_group == 1 || in_group == 2) {
+        if (in_group == 2 && !waits) continue;
+#pragma unroll
+        for (int i = 0; i < down; ++i)
+#pragma unroll
+          for (int j = 0; j < across; ++j) {
             float group[4] = {0, 0, 0, 0};
-            multiply(group, in_group == 2 ? 0 : step % 2);
-            if (in_group == 2) multiply(group, 1);
+            if (in_group == 2) multiply_one(group, i, j, 0);
+            multiply_one(group, i, j, now);
+            float* const to = sum + (i * across + j) * 4;
 #pragma unroll
             for (int e = 0; e < 4; ++e) to[e] = Problem::merged(to[e], group[e]);
-          } else {
-            multiply(to, step % 2);
           }
-        }
+      } else {
+        multiply(sum, a[now], b[now]);
+      }
       if (waits) load_next(step);
       if constexpr (keeps_groups)
         if (step == steps - 1 && (k0 + tile_k) % every == 0) rounded.merge(sum);
     }
+    if constexpr (in_parts)
+#pragma unroll
+      for (int i = 0; i < sums; ++i) sum[i] += of_step[i];
     if (more) {
       feed_a.end(memory + free);
       feed_b.end(memory + free + TilesA::bytes);
@@ -274,7 +317,7 @@ __device__ void gemm_sm80(const Problem& problem) {
     rounded.finish(sum);
   } else if constexpr (every != 0) {
 #pragma unroll
-    for (int i = 0; i < down * across * 4; ++i) sum[i] += 0.0f;  // -0 becomes 0
+    for (int i = 0; i < sums; ++i) sum[i] += 0.0f;  // -0 becomes 0
   }
 
   if (!add_parts(problem, tile, sum)) return;

@@ -26,6 +26,7 @@ struct ProblemBase {
   static constexpr int kTileM = Body::kTileM, kTileN = Body::kTileN, kTileK = Body::kTileK;
   static constexpr int kThreadM = Body::kThreadM, kThreadN = Body::kThreadN, kThreads = Body::kThreads;  // of gemm
   static constexpr int kWarpsN = Body::kWarpsN, kStages = Body::kStages;                                 // of gemm_sm80
+  static constexpr bool kInParts = Body::kInParts;                                                       // of gemm_sm80
   static constexpr int kSplits = Body::kSplits, kSplitGroup = Body::kSplitGroup;
   static constexpr int kSumsEvery = Body::kSumsEvery;  // terms after which sums are rounded; 0: never
   static constexpr Index kShare = Body::kShare;        // terms of a part of rounded sums
