@@ -152,15 +152,15 @@ TEST(CudaAlgorithmsOfALayer, ByMultiplyAddsShareTheSumsOfTheLastTilesAlone) {
   }
 }
 
-// Where there are about half as many tiles as SMs, two blocks share the sums of one and no launch adds parts.
-TEST(CudaAlgorithmsOfALayer, AddTheSumsOfPairsOfBlocksInOneLaunch) {
+// Blocks add the parts of a tile that they share where they computed them: another launch is for a bias gradient alone.
+TEST(CudaAlgorithmsOfALayer, AddPartsInTheSameLaunch) {
   using hopper_plans::Gradient;
   const struct {
     std::int64_t n, c, size, k;
-    std::size_t launches;
+    std::size_t launches = 1;
     Gradient what = Gradient::half;
-  } kCases[] = {{64, 2048, 7, 512, 1},   {64, 512, 7, 2048, 1},  {32, 1024, 10, 1536, 1}, {16, 1088, 14, 800, 1},
-                {16, 1024, 14, 2048, 1}, {64, 256, 14, 1024, 2}, {4, 64, 200, 256, 2}};
+  } kCases[] = {{64, 2048, 7, 512},  {16, 1088, 14, 800}, {16, 1024, 14, 2048},
+                {64, 256, 14, 1024}, {4, 64, 200, 256},   {64, 256, 14, 1024, 2, Gradient::with_bias}};
   for (const auto& c : kCases) {
     Plan plan = hopper_plans::filter_grad(
                     "layer", {.n = c.n, .c = c.c, .h = c.size, .w = c.size, .k = c.k, .r = 1, .s = 1}, c.what)
@@ -168,6 +168,24 @@ TEST(CudaAlgorithmsOfALayer, AddTheSumsOfPairsOfBlocksInOneLaunch) {
     lower(plan, hopper());
     const KernelCode code = generate(plan, plan.groups[0], hopper());
     EXPECT_EQ(code.launches.size(), c.launches) << code.operation << " by " << code.variant;
+  }
+}
+
+// Numbers of channels and filters that are no multiple of 8 need no copy.
+TEST(CudaAlgorithmsOfALayer, OfOneTileReadOddNumbersAsTheyAre) {
+  const struct {
+    std::int64_t n, c, size, k;
+  } kCases[] = {{64, 40, 28, 60},  {64, 120, 28, 20}, {64, 80, 14, 92},
+                {48, 36, 56, 100}, {2, 64, 388, 2},   {4, 72, 56, 12}};
+  for (const auto& c : kCases) {
+    Plan plan =
+        hopper_plans::filter_grad("layer", {.n = c.n, .c = c.c, .h = c.size, .w = c.size, .k = c.k, .r = 1, .s = 1},
+                                  hopper_plans::Gradient::half)
+            .plan;
+    lower(plan, hopper());
+    ASSERT_EQ(plan.groups.size(), 1u) << c.c << " to " << c.k;
+    EXPECT_TRUE(generate(plan, plan.groups[0], hopper()).variant.starts_with("conv_wgrad_sm90"))
+        << c.c << " to " << c.k;
   }
 }
 

@@ -68,6 +68,9 @@ std::vector<Case> cases() {
       {"5x5", depthwise(2, 48, 17, 16, 5, 5, {1, 1}, {2, 2})},
       {"5x5_stride_2", depthwise(2, 24, 17, 19, 5, 5, {2, 2}, {2, 1}, bf16)},
       {"7x7", depthwise(2, 96, 14, 17, 7, 7, {1, 1}, {3, 3})},
+      {"7x7_of_7x7_c72_bf16", depthwise(33, 72, 7, 7, 7, 7, {1, 1}, {3, 3}, bf16)},
+      {"7x7_c20_f32", depthwise(9, 20, 14, 14, 7, 7, {1, 1}, {3, 3}, f32)},
+      {"5x5_of_14x14", depthwise(40, 48, 14, 14, 5, 5, {1, 1}, {2, 2})},
       {"9x7_stride_2x1", depthwise(1, 16, 25, 22, 9, 7, {2, 1}, {4, 3})},
       {"1x15", depthwise(1, 32, 6, 33, 1, 15, {1, 1}, {0, 7}, f32)},
       {"15x1", depthwise(1, 32, 33, 6, 15, 1, {1, 1}, {7, 0})},
@@ -163,6 +166,20 @@ INSTANTIATE_TEST_SUITE_P(Layers, CudaDepthwise, testing::ValuesIn(cases()),
 bool is_depthwise(const Draft& draft) {
   const auto by = cuda::take(draft.plan, draft.plan.kernels[0], cuda::chip_named("sm_90a"));
   return by->choices.front().family->name() == "depthwise";
+}
+
+// Filter gradients of up to 7x7 taps keep all sums in registers, so that rows are read once, in blocks that run at
+// once.
+TEST(CudaDepthwise, FilterGradientsOf7x7ReadRowsOnce) {
+  const cuda::Chip chip = cuda::chip_named("H200");
+  for (const std::int64_t size : {7, 14, 28, 56}) {
+    Plan plan =
+        hopper_plans::filter_grad("7x7", depthwise(32, 384, size, size, 7, 7, {1, 1}, {3, 3}), Gradient::stored).plan;
+    cuda::lower(plan, chip);
+    const cuda::KernelCode code = cuda::generate(plan, plan.groups[0], chip);
+    EXPECT_EQ(code.variant, "depthwise 2x2");
+    EXPECT_LE(code.launches[0].blocks, 2 * chip.sms);
+  }
 }
 
 // Wide groups and doubles stay with the portable kernels.

@@ -2,6 +2,7 @@
 // in all roles: how threads share the work, and the program.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr int kThreads = 128, kBlocks = 3;  // of a block, at most; of blocks on an SM, at least
 constexpr int kRegisters = 130;             // by the estimate below, which leaves out what follows the sums
+constexpr int kRegistersOfTwo = 200;        // the same with two blocks on an SM, for the sums of many taps
 constexpr int kRegistersByRows = 155;       // by the estimate for rows that are read again
 constexpr int kMostLive = 8;                // steps that are unrolled together
 constexpr int kMostProducts = 2800;         // of unrolled loops that the compiler keeps in registers
@@ -31,6 +33,7 @@ constexpr int kFilterBytes = 32 << 10;      // of a block, for filters that regi
 struct Shares {
   bool back = false, turned = false, slides = false;
   int lanes = 0, columns = 0, cuts = 1, steps = 0, ahead = 0, across = 0, threads = 0;
+  int blocks = kBlocks;                                  // on an SM, at least
   std::int64_t items = 0, piece_blocks = 0, shares = 0;  // items of one piece of channels; blocks that share those
   std::int64_t rows() const { return threads / across; }
 };
@@ -101,14 +104,14 @@ int registers_of_row(const Computed& conv, int lanes, int columns, int cuts = 1)
 }
 
 // Whether the sums of a thread stay in registers with rows read once.
-bool can_slide(const Computed& conv, int lanes, int columns) {
+bool can_slide(const Computed& conv, int lanes, int columns, int most_registers = kRegisters) {
   const int taps = conv.r * conv.s, live = live_steps(conv), filters = conv.filter_lanes(lanes);
   const int rows = conv.role == ConvRole::input_grad ? conv.stride[0] : 1;
   const int filter = conv.role == ConvRole::filter_grad ? taps * lanes
                      : is_held(conv, lanes)             ? taps * filters
                                                         : filters;
   const int used = registers_of_row(conv, lanes, columns) + live * rows * columns * lanes + filter + 20;
-  return live <= kMostLive && used <= kRegisters && live * taps * columns * filters <= kMostProducts &&
+  return live <= kMostLive && used <= most_registers && live * taps * columns * filters <= kMostProducts &&
          places(conv, columns) <= kMostPlaces;
 }
 
@@ -160,6 +163,14 @@ void choose_tile(Shares& shares, const Computed& conv, const Chip& chip) {
     shares = best;
     return;
   }
+  // Rows that are read for each row of the filter come from L2 so many times, which takes longer than fewer blocks do.
+  if (conv.role == ConvRole::filter_grad)
+    for (int lanes = most; lanes >= std::max(most / 2, 1); lanes /= 2) {
+      take(lanes, wide);
+      if (!can_slide(conv, lanes, wide, kRegistersOfTwo)) continue;
+      shares.slides = true, shares.blocks = 2;
+      return;
+    }
   for (int lanes = most; lanes >= 1; lanes /= 2)
     for (int columns = strided ? 2 : is_wide ? 8 : 4; columns >= 1; columns /= 2) {
       take(lanes, columns);
@@ -198,14 +209,30 @@ Shares shares_of(const ConvProblem& layer, const Chip& chip) {
   const auto items = [&](int strip) {
     return conv.images * (classes ? conv.dilation[0] : 1) * ceil_div(steps, strip) * groups;
   };
-  const auto blocks = [&] { return ceil_div(items(shares.steps), shares.rows()) * shares.piece_blocks; };
-  shares.steps = std::min(steps, 14);
-  if (shares.steps > 7 && blocks() < 8 * chip.sms) shares.steps = 7;
-  // Rows that are read for each row of the result anyway cost a strip nothing.
-  while (!shares.slides && shares.steps > 1 && blocks() < 4 * chip.sms) shares.steps = (shares.steps + 1) / 2;
+  const std::int64_t kernels =
+      shares.piece_blocks * (conv.role == ConvRole::filter_grad && !shares.slides ? conv.r : 1);
+  const auto blocks = [&] { return ceil_div(items(shares.steps), shares.rows()) * kernels; };
+  if (conv.role == ConvRole::filter_grad) {
+    // All blocks run at once. Strips whose rows take a thread the fewest steps, with those that two strips read.
+    constexpr int kStart = 2;  // steps that it takes to begin a strip
+    const int sources = static_cast<int>(ceil_div(conv.height, conv.stride[0] * (classes ? conv.dilation[0] : 1)));
+    shares.shares = std::max<std::int64_t>((shares.blocks == kBlocks ? 4 : shares.blocks) * chip.sms / kernels, 1);
+    std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+    for (int strips = steps; strips >= 1; --strips) {
+      const int strip = static_cast<int>(ceil_div(steps, strips)),
+                read = shares.slides ? std::min(strip + live_steps(conv) - 1, sources) : strip;
+      const std::int64_t taken = ceil_div(items(strip), shares.rows() * shares.shares) * (read + kStart);
+      if (taken <= fewest) fewest = taken, shares.steps = strip;
+    }
+  } else {
+    shares.shares = 4 * chip.sms / kernels;
+    shares.steps = std::min(steps, 14);
+    if (shares.steps > 7 && blocks() < 8 * chip.sms) shares.steps = 7;
+    // Rows that are read for each row of the result anyway cost a strip nothing.
+    while (!shares.slides && shares.steps > 1 && blocks() < 4 * chip.sms) shares.steps = (shares.steps + 1) / 2;
+  }
   shares.items = items(shares.steps);
-  shares.shares =
-      std::clamp<std::int64_t>(4 * chip.sms / shares.piece_blocks, 1, ceil_div(shares.items, shares.rows()));
+  shares.shares = std::clamp<std::int64_t>(shares.shares, 1, ceil_div(shares.items, shares.rows()));
   return shares;
 }
 
@@ -243,7 +270,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, const Chip& 
                          {"CONV_AHEAD", shares.ahead},
                          {"CONV_ACROSS", shares.across},
                          {"CONV_THREADS", shares.threads},
-                         {"CONV_BLOCKS", kBlocks},
+                         {"CONV_BLOCKS", shares.blocks},
                          {"CONV_SHARES", shares.shares}}) +
                 fmt::format("#include \"types.cuh\"\nusing Storage = {};\n", storage) + body.text +
                 fmt::format("#include \"{}.cuh\"\n", filter_grad ? "depthwise_wgrad" : "depthwise");

@@ -16,7 +16,7 @@ struct Tile {
   int mma_m = 0, n = 0;       ///< each multiplies mma_m times 64 rows by n columns
   bool in_turn = false;       ///< each has its own tiles: one's epilogue overlaps with another's products
   bool resident = false;      ///< conv_fprop: blocks stay in a column of tiles and keep its filters in shared memory
-  int splits = 1;             ///< blocks that share the terms of a tile; conv_wgrad: clusters of these
+  int splits = 1;             ///< conv_fprop: blocks that share the terms of a tile
   int stages = 0;             ///< in shared memory at a time
   std::int64_t products = 0;  ///< conv_fprop: clocks of one tile's products, estimated
   std::int64_t clocks = 0;    ///< of the whole kernel, estimated
@@ -61,6 +61,9 @@ std::int64_t gradient_columns(const ConvProblem& conv);
 /// The channels in one TMA box: in a forward pass, for tiles of `filters` filters, and in a filter gradient.
 int slice_of(std::int64_t channels, std::int64_t filters);
 int gradient_slice(const ConvProblem& conv);
+/// How many pixels together begin at a multiple of 16 bytes, in windows of one pixel; each of them is a phase of its
+/// own. 1 where every pixel does, or where conv_wgrad has no phases.
+int gradient_phases(const ConvProblem& conv);
 /// The number of 16-bit planes of an operand.
 int planes_of(int products);
 

@@ -32,11 +32,11 @@ __device__ __forceinline__ void load_gradients(const Storage* dy, const Item& it
 }
 
 __device__ __forceinline__ void add_products(Sums& sums, const Gradients& dy, const Row& row, const Source& source,
-                                             bool there, const Input& input, int k, int u) {
+                                             const Input& input, int k, int u) {
   float x[kWidth][kSourceLanes];
 #pragma unroll
   for (int i = 0; i < kWidth; ++i)
-    if (is_read(i)) map_piece(row.piece[i], input, there && (source.inside >> i & 1), x[i]);
+    if (is_read(i)) map_piece(row.piece[i], input, source.inside >> i & 1, x[i]);
 #pragma unroll
   for (int open = 0; open < kLive; ++open) {
     const int r = kBands > 1 ? 0 : filter_row(u, 0, open), slot = (k + kLive - open) % kLive;
@@ -52,7 +52,7 @@ __device__ __forceinline__ void add_products(Sums& sums, const Gradients& dy, co
   }
 }
 
-// Adds all products of a strip.
+// Adds all products of a strip. Rows outside the image, of which small planes have many, cost none.
 __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const Item& item, const Input& input,
                                           int channel, int band, RowsAhead::Memory& ring) {
   const Source source(body.source, item, channel, band);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const It
 #pragma unroll
       for (int u = 0; u < kRowsIn; ++u) {
         const Row row = rows.take(source, step, u, end);
-        add_products(sums, dy, row, source, source.has(source.row_of(step, u)), input, k, u);
+        if (!kSlides || source.has(source.row_of(step, u))) add_products(sums, dy, row, source, input, k, u);
       }
     }
   }
@@ -81,7 +81,8 @@ __device__ __forceinline__ void add_strip(Sums& sums, const Body& body, const It
 extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
     depthwise_wgrad(const __grid_constant__ Body body) {
   constexpr int rows = CONV_THREADS / kAcross;
-  __shared__ Vector<float, kLanes> memory[CONV_THREADS];
+  constexpr int kTogether = 8 / kLanes, kChannels = kAcross * kLanes;  // taps that are added at a time
+  __shared__ Vector<float, kLanes> memory[kTogether][CONV_THREADS];
   auto& ring = *reinterpret_cast<RowsAhead::Memory*>(shared_memory);
   const int band = blockIdx.x % kBands, block = blockIdx.x / kBands, share = block / kPieceBlocks;
   const int own = threadIdx.x % kAcross, y = threadIdx.x / kAcross, first_piece = block % kPieceBlocks * kAcross;
@@ -93,17 +94,19 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS, CONV_BLOCKS)
     for (int index = share * rows + y; index < kItems; index += CONV_SHARES * rows)
       add_strip(sums, body, Item(index), input, channel, band, ring);
 #pragma unroll
-  for (int tap = 0; tap < kOwnTaps; ++tap) {
+  for (int first = 0; first < kOwnTaps; first += kTogether) {
     __syncthreads();
 #pragma unroll
-    for (int lane = 0; lane < kLanes; ++lane) memory[threadIdx.x].lane[lane] = sums[tap][lane];
+    for (int t = 0; t < kTogether && first + t < kOwnTaps; ++t)
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) memory[t][threadIdx.x].lane[lane] = sums[first + t][lane];
     __syncthreads();
-    for (int i = threadIdx.x; i < kAcross * kLanes; i += CONV_THREADS) {
-      const int c = first_piece * kLanes + i;
+    for (int i = threadIdx.x; i < kTogether * kChannels; i += CONV_THREADS) {
+      const int t = i / kChannels, of = i % kChannels, c = first_piece * kLanes + of;
+      if (first + t >= kOwnTaps || c >= kResultC) continue;
       float sum = 0;
-      for (int part = 0; part < rows; ++part) sum += memory[part * kAcross + i / kLanes].lane[i % kLanes];
-      if (c < kResultC)
-        body.parts[(static_cast<long long>(share) * kTaps + band * kOwnTaps + tap) * kResultC + c] = sum;
+      for (int part = 0; part < rows; ++part) sum += memory[t][part * kAcross + of / kLanes].lane[of % kLanes];
+      body.parts[(static_cast<long long>(share) * kTaps + band * kOwnTaps + first + t) * kResultC + c] = sum;
     }
   }
 }

@@ -26,7 +26,6 @@
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS / LINES * MMA_M
 //   CONV_TILE_N                    32, 64, 96, 128, 160, 192, 224 or 256
 //   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_BIAS_GRAD CONV_PREFETCH NIXIE_BF16    as in conv_wgrad
-//   CONV_CLUSTER                   1
 // Body as for conv_wgrad, but an item's column counts slabs of SLICE channels, then tiles of taps; parts is
 //   float[slots][tile rows * LINES * TILE_N], bias_parts float[items][LINES][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, body):
@@ -34,7 +33,7 @@
 //   dy_map  tiled {K, N, Q, P}, box {64, TOGETHER, 8 / TOGETHER, HIGH}, swizzle 128 bytes
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * (tile rows * HIGH * 16 + bytes of a patch, rounded up to 1024) + CONSUMERS * 8192
-// Kernel conv_wgrad_reduce(body): as in conv_wgrad.
+// Kernel conv_wgrad_bias(body): as in conv_wgrad.
 #pragma once
 #include "ptx.cuh"
 #include "wgrad_patch.cuh"
@@ -43,7 +42,7 @@ constexpr nixie::cuda::WgradPatch kPatch{CONV_R,    CONV_S,    CONV_DILATION_H, 
                                          CONV_HIGH, CONV_DOWN, CONV_RUN,        CONV_LINES};
 constexpr int kSlice = CONV_SLICE, kPlaceBytes = kSlice * 2, kSlabs = (CONV_C + kSlice - 1) / kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
-constexpr int kLines = CONV_LINES, kTileThreads = kConsumers * 128, kPlanes = 1;
+constexpr int kLines = CONV_LINES, kTileThreads = kConsumers * 128, kPlanes = 1, kPhases = 1;
 constexpr int kPositions = CONV_R * CONV_S, kOtherRegisters = 64;
 constexpr int kTileM = 64 * (kConsumers / kLines) * kMmaM, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr int kTilesN = kPatch.tiles() * kSlabs, kSteps = CONV_HIGH / 2;  // of 16 places
