@@ -171,24 +171,6 @@ TEST(CudaAlgorithmsOfALayer, AddPartsInTheSameLaunch) {
   }
 }
 
-// Numbers of channels and filters that are no multiple of 8 need no copy.
-TEST(CudaAlgorithmsOfALayer, OfOneTileReadOddNumbersAsTheyAre) {
-  const struct {
-    std::int64_t n, c, size, k;
-  } kCases[] = {{64, 40, 28, 60},  {64, 120, 28, 20}, {64, 80, 14, 92},
-                {48, 36, 56, 100}, {2, 64, 388, 2},   {4, 72, 56, 12}};
-  for (const auto& c : kCases) {
-    Plan plan =
-        hopper_plans::filter_grad("layer", {.n = c.n, .c = c.c, .h = c.size, .w = c.size, .k = c.k, .r = 1, .s = 1},
-                                  hopper_plans::Gradient::half)
-            .plan;
-    lower(plan, hopper());
-    ASSERT_EQ(plan.groups.size(), 1u) << c.c << " to " << c.k;
-    EXPECT_TRUE(generate(plan, plan.groups[0], hopper()).variant.starts_with("conv_wgrad_sm90"))
-        << c.c << " to " << c.k;
-  }
-}
-
 // The tiles that a filter gradient's schedule names.
 std::set<std::pair<int, int>> tiles_in(const KernelCode& code) {
   const std::string before = "#define CONV_ITEMS ";

@@ -154,14 +154,6 @@ inline std::vector<Case> cases() {
   add("filter_grad_c8", 1, filter_grad, {2, 8, 9, 9, 16, 3, 3}, Gradient::stored);
   add("filter_grad_c24", 1, filter_grad, {3, 24, 19, 11, 40, 2, 3, {1, 1}, {1, 0}, {1, 1}, bf16}, Gradient::updated);
   add("filter_grad_c456_stride_2", 1, filter_grad, {3, 456, 14, 15, 272, 1, 1, {2, 2}}, Gradient::with_bias);
-  // Channels or filters that are no multiple of 8: as many pixels as begin at 16 bytes, each a phase.
-  add("filter_grad_1x1_k20", 1, filter_grad, {6, 120, 14, 14, 20, 1, 1}, Gradient::stored);
-  add("filter_grad_1x1_c36_k100", 1, filter_grad, {12, 36, 28, 28, 100, 1, 1}, Gradient::updated);
-  add("filter_grad_1x1_c60_k92_bias", 1, filter_grad, {20, 60, 28, 28, 92, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
-      Gradient::with_bias);
-  add("filter_grad_1x1_c44_k33", 1, filter_grad, {8, 44, 17, 19, 33, 1, 1}, Gradient::half);
-  add("filter_grad_1x1_c132_k70", 1, filter_grad, {9, 132, 14, 10, 70, 1, 1}, Gradient::updated);
-  add("filter_grad_1x1_c36_odd_pixels_falls_back", 0, filter_grad, {1, 36, 7, 7, 20, 1, 1}, Gradient::stored);
   // From patches that taps share: rows of runs, runs down, half slices, images side by side, filters in several boxes.
   add("filter_grad_patches", 1, filter_grad, {3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::updated);
   add("filter_grad_patches_one_image", 1, filter_grad, {1, 64, 57, 63, 64, 3, 3, {1, 1}, {1, 1}}, Gradient::with_bias);

@@ -112,32 +112,6 @@ TEST(CudaWgradSchedule, CoversTilesOfVeryManyStages) {
   }
 }
 
-// Every stage of every phase once, and part i of all belongs to phase i / (parts of a phase).
-TEST(CudaWgradSchedule, PhasesHaveAsManyParts) {
-  for (const Case& c : {Case{2, 1, 588, 132}, {4, 1, 1, 132}, {8, 1, 147, 132}, {8, 1, 40, 7}, {2, 1, 9000, 132, 30}}) {
-    const WgradSchedule s = schedule_phases(c.rows, c.stages, c.workers, c.most);
-    ASSERT_EQ(s.first_items.size(), static_cast<std::size_t>(c.workers) + 1);
-    EXPECT_EQ(s.first_items.back(), s.slots);
-    ASSERT_EQ(s.slots % c.rows, 0);
-    std::vector<int> stages(static_cast<std::size_t>(c.rows));
-    std::set<int> slots;
-    const std::vector<WgradMerge> merges = merges_of(s);
-    for (std::size_t i = 0; i < s.items.size(); ++i) {
-      const WgradItem& item = s.items[i];
-      const int phase = item.tile >> 16;
-      EXPECT_EQ(item.slot / (s.slots / c.rows), phase);
-      EXPECT_TRUE(slots.insert(item.slot).second);
-      EXPECT_GT(item.count, 0);
-      EXPECT_LE(item.count, c.most);
-      stages.at(static_cast<std::size_t>(phase)) += item.count;
-      EXPECT_EQ(merges[i].first, 0);
-      EXPECT_EQ(merges[i].count, s.slots);
-      EXPECT_EQ(merges[i].own, item.slot);
-    }
-    for (const int count : stages) EXPECT_EQ(count, c.stages);
-  }
-}
-
 TEST(CudaWgradSchedule, BlocksEndTogether) {
   // Tiles of 128 x 256 of layers of VGG-A and Overfeat on 132 multiprocessors: at most an eighth above an even share.
   for (const Case& c :

@@ -66,13 +66,9 @@ std::string wgrad_limits(const ConvProblem& conv) {
   if (conv.role != ConvRole::filter_grad) return "no filter gradient";
   if (std::string why = im2col_limits(conv); !why.empty()) return why;
   if (std::string why = group_limits(conv); !why.empty()) return why;
-  if (gradient_phases(conv) == 1) {
-    if (conv.channels / conv.groups % 8 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
-    if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
-  }
-  if (!has_gradient_tiles(conv))
-    return gradient_phases(conv) > 1 ? fmt::format("{} by {} filters and channels", conv.filters, conv.channels)
-                                     : "more tiles than a schedule can name";
+  if (conv.channels / conv.groups % 8 != 0) return fmt::format("{} channels", conv.channels / conv.groups);
+  if (conv.filters % 8 != 0) return fmt::format("{} filters", conv.filters);
+  if (!has_gradient_tiles(conv)) return "more tiles than a schedule can name";
   return {};
 }
 

@@ -53,28 +53,24 @@ struct Program {
 Program of_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
   const ConvProblem& conv = problem_of(choice);
   const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q;
-  const int slice = gradient_slice(conv), planes = planes_of(conv.products()), phases = gradient_phases(conv);
-  Program program{.file = "conv_wgrad_sm90",
-                  .tile = tile.name(),
-                  .defines = tile_defines(conv, tile, slice) +
-                             defines({{"CONV_IN_TURN", tile.in_turn}, {"CONV_TURNED", 0}, {"CONV_PHASES", phases}}),
-                  .conv = conv,
-                  .schedule = gradient_schedule(conv, tile, chip, epilogue_bytes(plan, choice.kernel)),
-                  .tiles_m = gradient_rows(conv, tile),
-                  .rows = tile.rows(),
-                  .consumers = tile.consumers,
-                  .sharing = tile.sharing(),
-                  .mma_m = tile.mma_m,
-                  .n = tile.n,
-                  .ring_bytes = std::int64_t{tile.stages} * planes * (tile.rows() + tile.n) * 128};
+  const int slice = gradient_slice(conv), planes = planes_of(conv.products());
+  Program program{
+      .file = "conv_wgrad_sm90",
+      .tile = tile.name(),
+      .defines = tile_defines(conv, tile, slice) + defines({{"CONV_IN_TURN", tile.in_turn}, {"CONV_TURNED", 0}}),
+      .conv = conv,
+      .schedule = gradient_schedule(conv, tile, chip, epilogue_bytes(plan, choice.kernel)),
+      .tiles_m = gradient_rows(conv, tile),
+      .rows = tile.rows(),
+      .consumers = tile.consumers,
+      .sharing = tile.sharing(),
+      .mma_m = tile.mma_m,
+      .n = tile.n,
+      .ring_bytes = std::int64_t{tile.stages} * planes * (tile.rows() + tile.n) * 128};
   for (int plane = 0; plane < planes; ++plane) {
     const Operand &dy = plane_of(choice, 0, plane), &x = plane_of(choice, 1, plane);
-    const auto rows = [&](const Operand& operand, int channels, int box) {
-      return tiled_map(operand, conv.dtype, {u64(phases * channels), u64(pixels / phases)}, {u32(box), 64}, 2 * box);
-    };
-    program.maps.push_back(phases > 1 ? rows(x, conv.channels, slice)
-                                      : images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
-    program.maps.push_back(rows(dy, conv.filters, 64));
+    program.maps.push_back(images_map(x, conv.dtype, conv, conv.pad, conv.stride, slice, 64));
+    program.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(pixels)}, {64, 64}, 128));
   }
   return program;
 }
@@ -185,8 +181,7 @@ class ConvWgrad final : public Family {
     if (product) return Choice{.kernel = kernel, .sizes = conv};
     for (const Operand& operand : kernel.head->operands)
       if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
-    const OperandLayout images = gradient_phases(conv) > 1 ? OperandLayout::channels_last : OperandLayout::pieces;
-    return Choice{.kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, images}};
+    return Choice{.kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::pieces}};
   }
   std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
     std::vector<Algorithm> all = algorithms_of(tiles_of(plan, choice, chip));

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "nixie/backends/cuda/kernels/conv/tensor_sums.h"
-#include "nixie/backends/cuda/kernels/conv/wgrad/wgrad_pieces.cuh"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -83,14 +82,8 @@ double point_stage_clocks(const Tile& tile, double lines, int terms, int product
                    tile.sharing() == 1 ? least : 0});
 }
 
-// Of a phase.
 std::int64_t gradient_stages(const ConvProblem& conv) {
-  return ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q / gradient_phases(conv), 64);
-}
-
-// Filters or channels that a tile needs room for: a phase shifts them.
-std::int64_t with_shifts(const ConvProblem& conv, int size) {
-  return size + WgradPhase::most_shift(gradient_phases(conv), size);
+  return ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
 }
 
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
@@ -180,8 +173,6 @@ bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
   const int slice = gradient_slice(conv);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
   if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
-  const std::int64_t tiles = gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n);
-  if (gradient_phases(conv) > 1 && tiles > 1) return false;
   return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(gradient_columns(conv), tile.n) <= kMostTileColumns;
 }
 
@@ -195,7 +186,7 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
 std::int64_t dynamic_shared_bytes(const Chip& chip) { return chip.block_shared_bytes - 2048; }
 
 std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile) {
-  return std::int64_t{conv.groups} * ceil_div(with_shifts(conv, conv.filters / conv.groups), tile.rows());
+  return std::int64_t{conv.groups} * ceil_div(conv.filters / conv.groups, tile.rows());
 }
 
 // A part of the last slice is empty where none divides the channels. Packed rows have slices that divide them.
@@ -205,17 +196,7 @@ int gradient_slice(const ConvProblem& conv) {
 }
 
 std::int64_t gradient_columns(const ConvProblem& conv) {
-  return std::int64_t{1} * conv.r * conv.s *
-         round_up(with_shifts(conv, conv.channels / conv.groups), gradient_slice(conv));
-}
-
-int gradient_phases(const ConvProblem& conv) {
-  constexpr int kPiece = WgradPhase::kPiece;
-  const std::int64_t pixels = std::int64_t{1} * conv.images * conv.p * conv.q;
-  const int phases = kPiece / std::gcd(kPiece, std::gcd(conv.channels, conv.filters));
-  const bool in_a_row = is_point(conv) && conv.groups == 1 && conv.planes == 0 && conv.row_channels == 0 &&
-                        conv.height == conv.p && conv.width == conv.q && conv.stride == std::array{1, 1};
-  return in_a_row && conv.channels % 4 == 0 && pixels % phases == 0 ? phases : 1;
+  return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
 }
 
 int slice_of(std::int64_t channels, std::int64_t filters) {
@@ -356,7 +337,6 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
   constexpr int kMost = static_cast<int>(kMostTensorTerms / 64);
   const auto stages = static_cast<int>(gradient_stages(conv));
-  if (const int phases = gradient_phases(conv); phases > 1) return schedule_phases(phases, stages, chip.sms, kMost);
   const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(gradient_columns(conv), tile.n);
   const bool cut = !waits_for_memory(conv, tile, chip, epilogue_bytes);
   return schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), stages, chip.sms, kMost, cut);

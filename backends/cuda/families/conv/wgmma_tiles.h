@@ -61,9 +61,6 @@ std::int64_t gradient_columns(const ConvProblem& conv);
 /// The channels in one TMA box: in a forward pass, for tiles of `filters` filters, and in a filter gradient.
 int slice_of(std::int64_t channels, std::int64_t filters);
 int gradient_slice(const ConvProblem& conv);
-/// How many pixels together begin at a multiple of 16 bytes, in windows of one pixel; each of them is a phase of its
-/// own. 1 where every pixel does, or where conv_wgrad has no phases.
-int gradient_phases(const ConvProblem& conv);
 /// The number of 16-bit planes of an operand.
 int planes_of(int products);
 

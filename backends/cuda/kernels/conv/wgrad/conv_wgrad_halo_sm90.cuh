@@ -42,7 +42,7 @@ constexpr nixie::cuda::WgradPatch kPatch{CONV_R,    CONV_S,    CONV_DILATION_H, 
                                          CONV_HIGH, CONV_DOWN, CONV_RUN,        CONV_LINES};
 constexpr int kSlice = CONV_SLICE, kPlaceBytes = kSlice * 2, kSlabs = (CONV_C + kSlice - 1) / kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
-constexpr int kLines = CONV_LINES, kTileThreads = kConsumers * 128, kPlanes = 1, kPhases = 1;
+constexpr int kLines = CONV_LINES, kTileThreads = kConsumers * 128, kPlanes = 1;
 constexpr int kPositions = CONV_R * CONV_S, kOtherRegisters = 64;
 constexpr int kTileM = 64 * (kConsumers / kLines) * kMmaM, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr int kTilesN = kPatch.tiles() * kSlabs, kSteps = CONV_HIGH / 2;  // of 16 places

@@ -109,25 +109,6 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
   return schedule;
 }
 
-/// The same for one tile of several phases, each of so many stages, of which every item is a part: its tile names the
-/// phase, as a column. As many parts for each phase, one phase's after the other's.
-inline WgradSchedule schedule_phases(int phases, int stages, int workers, int most) {
-  const int length = std::min(most, (stages - 1) / std::max(1, workers / phases) + 1),
-            parts = (stages - 1) / length + 1;
-  WgradSchedule schedule;
-  for (int worker = 0; worker < workers; ++worker) {
-    schedule.first_items.push_back(static_cast<std::int32_t>(schedule.items.size()));
-    for (int i = worker; i < phases * parts; i += workers) {
-      const int phase = i % phases, part = i / phases, first = part * length;
-      schedule.items.push_back({phase << 16, first, std::min(length, stages - first), phase * parts + part});
-    }
-  }
-  schedule.first_items.push_back(static_cast<std::int32_t>(schedule.items.size()));
-  schedule.splits = {{0, 0, phases * parts, 0}};
-  schedule.slots = phases * parts;
-  return schedule;
-}
-
 /// What an item's part is merged with: slots [first, first + count) of the workspace, of which it has number `own`;
 /// `counter`: that of its tile. The kernel reads this layout.
 struct WgradMerge {

@@ -22,14 +22,9 @@
 // Stores   sums pass through shared memory, so that eight lanes hold 32 neighbouring columns of a row, and Body loads
 //          and stores whole lines of 128 bytes. With pieces of 32 bytes, wgmma's order, an update took 150 us more than
 //          its product on Overfeat conv5; now it takes 40 us more, its memory bound.
-// Phases   CONV_PHASES > 1: a window of one pixel whose channels or filters are no multiple of 8. TMA reads from
-//          multiples of 16 bytes, and so many pixels together begin at one: they are a row of the maps. An item reads
-//          one pixel of each row, its phase, from the last multiple of 16 bytes before it. So its sums are shifted by
-//          up to 7 rows and columns, which is undone where parts are added; what boxes hold of other pixels is not
-//          stored. One tile covers the result, and every item is a part.
 // Groups   channels and filters of all groups are side by side, CONV_C and CONV_K of each; rows of tiles cover the
 //          filters of all groups.
-// Limits   those of im2col TMA; C a multiple of 8, and so is K of all groups together. With phases C is one of 4.
+// Limits   those of im2col TMA; C a multiple of 8, and so is K of all groups together.
 //
 // Measured on an H200, reduction and bias gradient included: 0.85 to 0.97 of the matrix rate
 // of the run on VGG and Overfeat, 0.8 on AlexNet's 13x13 layers, where the parts cost most. The bias gradient costs 0
@@ -44,7 +39,6 @@
 //   CONV_IN_TURN                   0 or 1; 1: consumers take items in turn, tile rows = 64 * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
-//   CONV_PHASES                    pixels of a row of the maps, a divisor of all pixels; 1: x is read by im2col
 //   CONV_ITEMS CONV_SPLITS         number of items and of split tiles in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
@@ -52,14 +46,14 @@
 //   CONV_ROW_CHANNELS CONV_ROW_S   if rows are packed: channels of the layer and the width of its window; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[4]) const, where position counts filters and
-//   taps; with packed rows one sum at a time. It holds items {tile row | tile column, or phase,
+//   taps; with packed rows one sum at a time. It holds items {tile row | tile column
 //   << 16, first stage, stages, slot or -1}, of which block b runs [first_items[b], first_items[b + 1]); merges, for
 //   each item with a slot {first slot of its tile, slots, which of them, its counter}; u32 arrived[splits][2], zero
 //   before and after; db float[K]; parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, [x_low_map, dy_low_map,] body):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
-//           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes; of phases tiled, like dy_map
-//   dy_map  tiled {PHASES * K, pixels / PHASES}, box {64, 64}, swizzle 128 bytes
+//           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
+//   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
 //   grid    one block per worker of the schedule, cooperative if tiles are split; block
 //           (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * planes * (tile rows + TILE_N) * 128 +
 //           CONSUMERS * 8192
@@ -67,13 +61,8 @@
 //   grid    rows of tiles * tile rows / 32; block: the threads that share a tile
 #pragma once
 #include "ptx.cuh"
-#include "wgrad_pieces.cuh"
 
-using nixie::cuda::WgradPhase;
-constexpr int kPhases = CONV_PHASES;
-constexpr int kFilters = CONV_K + WgradPhase::most_shift(kPhases, CONV_K), kSlice = CONV_SLICE,
-              kSliceBytes = kSlice * 2;
-constexpr int kChannelSlices = (CONV_C + WgradPhase::most_shift(kPhases, CONV_C) + kSlice - 1) / kSlice;
+constexpr int kSlice = CONV_SLICE, kSliceBytes = kSlice * 2, kChannelSlices = (CONV_C + kSlice - 1) / kSlice;
 constexpr int kSlices = CONV_R * CONV_S * kChannelSlices, kColumns = kSlices * kSlice;
 constexpr int kStages = CONV_STAGES, kConsumers = CONV_CONSUMERS, kMmaM = CONV_MMA_M, kTileN = CONV_TILE_N;
 constexpr int kSharing = CONV_IN_TURN ? 1 : kConsumers, kTileThreads = kSharing * 128;  // per tile
@@ -83,9 +72,7 @@ constexpr int kBytesA = kTileM * 128, kPlaneBytes = kBytesA + kTileN * 128, kSta
 constexpr int kTilesN = (kSlices + kSlicesPerTile - 1) / kSlicesPerTile, kTilesM = (CONV_K + kTileM - 1) / kTileM;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 constexpr int kLines = 1, kPositions = CONV_R * (CONV_ROW_CHANNELS ? CONV_ROW_S : CONV_S), kOtherRegisters = 40;
-static_assert((CONV_C % 8 == 0 || (kPhases > 1 && CONV_C % 4 == 0)) && kTileN % kSlice == 0 &&
-              (kPlanes == 1 || !CONV_BIAS_GRAD));
-static_assert(kPhases == 1 || (kTilesM == 1 && kTilesN == 1 && kFilters <= kTileM && CONV_GROUPS == 1));
+static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_BIAS_GRAD));
 #include "wgrad_block.cuh"
 
 NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* items, int count, volatile int& begun) {
@@ -93,8 +80,7 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
   for (int i = 0; i < count; i++) {
     if (CONV_PREFETCH) begun = i + 1;
     Item item(items[i]);
-    int c[kSlicesPerTile];
-    [[maybe_unused]] int r[kSlicesPerTile], s[kSlicesPerTile];
+    int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
 #pragma unroll
     for (int j = 0; j < kSlicesPerTile; j++) {
       int slice = item.n * kSlicesPerTile + j, tap = slice / kChannelSlices;
@@ -102,23 +88,13 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
       c[j] = item.group * CONV_C + (slice - tap * kChannelSlices) * kSlice;
     }
     // Boxes past the last column or filter are not loaded: their results are not stored.
-    const int boxes = min(kTileM / 64, (kFilters - item.m * kTileM + 63) / 64),
+    const int boxes = min(kTileM / 64, (CONV_K - item.m * kTileM + 63) / 64),
               slices = min(kSlicesPerTile, kSlices - item.n * kSlicesPerTile);
     const u32 bytes = kPlanes * (boxes * 8192 + slices * 64 * kSliceBytes);
     for (int k = 0; k < item.count; k++, ring.next()) {
       u32 a = shared.ring + ring.stage * kStageBytes, bar = shared.full + 8 * ring.stage;
       barrier_wait(shared.empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bar, bytes);
-#if CONV_PHASES > 1
-      const int row = (item.first + k) * 64, filter = WgradPhase::box(item.phase, CONV_K),
-                channel = WgradPhase::box(item.phase, CONV_C);
-#pragma unroll
-      for (int j = 0; j < kTileM / 64; j++)
-        if (j < boxes) copy_box_2d(a + j * 8192, maps.dy[0], bar, filter + j * 64, row);
-#pragma unroll
-      for (int j = 0; j < kSlicesPerTile; j++)
-        if (j < slices) copy_box_2d(a + kBytesA + j * 64 * kSliceBytes, maps.x[0], bar, channel + c[j], row);
-#else
       int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
       int p = rest / CONV_Q, q = rest - p * CONV_Q;
 #pragma unroll
@@ -133,7 +109,6 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
             copy_im2col(a + kBytesA + j * 64 * kSliceBytes, maps.x[plane], bar, c[j], q * CONV_STRIDE_W - CONV_PAD_W,
                         p * CONV_STRIDE_H - CONV_PAD_H, image, s[j] * CONV_DILATION_W, r[j] * CONV_DILATION_H);
       }
-#endif
     }
   }
 }

@@ -5,7 +5,6 @@
 //   kConsumers kTileThreads consumers per block, threads per tile
 //   kLines                  consumers that have the same filters but different columns
 //   kTilesM kPlanes         rows of tiles; planes of operands
-//   kPhases                 phases of pixels; if several, items name a phase in place of a column of tiles
 //   kPositions              positions of a filter, as Body counts them
 //   kSlice                  channels side by side in a consumer's columns
 //   kOtherRegisters         registers that a thread needs besides sums and loads in flight
@@ -14,19 +13,17 @@
 // With CONV_TURNED = 1 rows are the layer's channels, columns its filters, and taps count from the last.
 #pragma once
 #include "ptx.cuh"
-#include "wgrad_pieces.cuh"
 
 constexpr int kPieces = kMmaM * kTileN / 8;
 constexpr int kTurns = kConsumers * 128 / kTileThreads;  // consumers that have their own tiles
 static_assert(kPieces % 4 == 0);
 
 struct Item {
-  int group, m, n, phase, first, count, slot;
+  int group, m, n, first, count, slot;
   NIXIE_DEVICE explicit Item(int4 v)
       : group(CONV_GROUPS == 1 ? 0 : (v.x & 0xffff) / kTilesM),
         m(CONV_GROUPS == 1 ? v.x & 0xffff : (v.x & 0xffff) % kTilesM),
-        n(kPhases > 1 ? 0 : v.x >> 16),
-        phase(kPhases > 1 ? v.x >> 16 : 0),
+        n(v.x >> 16),
         first(v.y),
         count(v.z),
         slot(v.w) {}
@@ -37,10 +34,18 @@ struct Sums {
   float bias[kMmaM][4];
 };
 
-constexpr nixie::cuda::WgradPieces kPlaces{kMmaM, kTileN, kLines, CONV_TURNED};
-
-// By how many rows or columns a phase's sums of `size` filters or channels are shifted.
-NIXIE_DEVICE int shift_of(int phase, int size) { return kPhases > 1 ? nixie::cuda::WgradPhase::shift(phase, size) : 0; }
+// A thread has kPieces pieces of sums, each for four neighbouring channels of the layer: of a warp's 16 rows x 32
+// columns each lane has four pieces. Eight lanes share a row of 32 columns, so that Body reads and writes whole lines;
+// turned, four lanes share a column of 16 rows.
+NIXIE_DEVICE int first_row_of(int m, int thread) {
+  return (thread / (128 * kLines) * kMmaM + m) * 64 + thread % 128 / 32 * 16;
+}
+NIXIE_DEVICE int row_of(int piece, int thread) {
+  return first_row_of(piece / (kTileN / 8), thread) + (CONV_TURNED ? thread % 4 * 4 : piece % 4 * 4 + thread % 32 / 8);
+}
+NIXIE_DEVICE int column_of(int piece, int thread) {
+  return piece % (kTileN / 8) / 4 * 32 + (CONV_TURNED ? piece % 4 * 8 + thread % 32 / 4 : thread % 8 * 4);
+}
 
 // Body takes a whole piece, or, if rows are packed, one column at a time.
 constexpr int kCalls = CONV_ROW_CHANNELS ? 4 : 1, kLanes = 4 / kCalls;
@@ -50,12 +55,12 @@ NIXIE_DEVICE bool locate(const Item& item, int thread, int column, int& tap, int
 // Calls act(call, position, channel) for each part of a piece that is inside the result.
 template <class Act>
 NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
-  const int within = item.m * kTileM + kPlaces.row(piece, thread);
+  const int within = item.m * kTileM + row_of(piece, thread);
   if (CONV_K % kTileM != 0 && within >= CONV_K) return;
 #pragma unroll
   for (int call = 0; call < kCalls; call++) {
     int tap, c;
-    if (!locate(item, thread, kPlaces.column(piece, thread) + call, tap, c)) continue;
+    if (!locate(item, thread, column_of(piece, thread) + call, tap, c)) continue;
     if (CONV_TURNED)
       act(call, (item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, within);
     else
@@ -63,18 +68,11 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
   }
 }
 
-// Whether a piece of the result is at this place; and one of an item's sums, which its phase shifts.
+// Whether a piece is inside the result.
 NIXIE_DEVICE bool is_inside(const Item& item, int piece, int thread) {
   bool inside = false;
   at_piece(item, piece, thread, [&](int, int, int) { inside = true; });
   return inside;
-}
-
-NIXIE_DEVICE bool is_stored(const Item& item, int piece, int thread) {
-  if (kPhases == 1) return is_inside(item, piece, thread);
-  const int row = kPlaces.row(piece, thread) - shift_of(item.phase, CONV_K),
-            column = kPlaces.column(piece, thread) - shift_of(item.phase, CONV_C);
-  return row >= 0 && row < CONV_K && column >= 0 && column < CONV_C;
 }
 
 // Body's loads for neighbouring pieces from `first` on, all issued before the first use; run() then runs Body.
@@ -185,7 +183,7 @@ struct Part {
       to_pieces(&sums.tile[i / (kTileN / 8)][i % (kTileN / 8) * 4], staging, v);
 #pragma unroll
       for (int j = 0; j < 4; j++)
-        if (is_stored(item, i + j, thread)) __stcg(to + (i + j) * kTileThreads, v[j]);
+        if (is_inside(item, i + j, thread)) __stcg(to + (i + j) * kTileThreads, v[j]);
     }
     meet(consumer);
     if (thread == 0) __threadfence(), atomicAdd(arrived, 1u);
@@ -202,16 +200,6 @@ struct Part {
     meet(consumer);
   }
 
-  // Where part i has the sums of a piece.
-  NIXIE_DEVICE const float4* sums_of(const Body& body, int i, int position) const {
-    const float4* part = slots(body) + static_cast<u64>(i) * kPieces * kTileThreads;
-    if (kPhases == 1) return part + position;
-    const int piece = position / kTileThreads, owner = position % kTileThreads, phase = i / (count / kPhases),
-              row = kPlaces.row(piece, owner) + shift_of(phase, CONV_K),
-              column = kPlaces.column(piece, owner) + shift_of(phase, CONV_C);
-    return part + kPlaces.piece_at(row, column) * kTileThreads + kPlaces.thread_at(row, column);
-  }
-
   // Adds all parts of a share of the tile, and runs Body over it. Each of n groups of threads adds every n-th part;
   // their sums are added in order, through `shared`. So many loads are in flight that latency counts once or twice.
   NIXIE_DEVICE void merge(const Body& body, const Item& item, u32 shared, int thread, int consumer) const {
@@ -219,6 +207,7 @@ struct Part {
     const int begin = kRuns * own / count * 8, end = kRuns * (own + 1) / count * 8;
     const int width = max(min(end - begin, kTileThreads), 1), groups = kTileThreads / width;
     const int group = thread / width, x = thread % width;
+    const float4* const parts = slots(body);
     bool waits = true;
     for (int at = begin; at < end; at += width, waits = false) {
       const int position = at + x, piece = position / kTileThreads, owner = position % kTileThreads;
@@ -231,7 +220,8 @@ struct Part {
         float4 v[kAtOnce];
 #pragma unroll
         for (int j = 0; j < kAtOnce; j++)
-          if (i + j * groups < count) v[j] = __ldcg(sums_of(body, i + j * groups, position));
+          if (i + j * groups < count)
+            v[j] = __ldcg(parts + static_cast<u64>(i + j * groups) * kPieces * kTileThreads + position);
 #pragma unroll
         for (int j = 0; j < kAtOnce; j++)
           if (i + j * groups < count) add(sum, v[j]);
@@ -260,7 +250,7 @@ NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, i
   if (CONV_BIAS_GRAD && thread % 4 == 0) {  // all columns of the product with ones are equal: one lane of four writes
 #pragma unroll
     for (int i = 0; i < 2 * kMmaM; i++)
-      bias_parts[thread / 128 % kLines * kTileM + kPlaces.first_row(i / 2, thread) + thread % 32 / 4 + i % 2 * 8] =
+      bias_parts[thread / 128 % kLines * kTileM + first_row_of(i / 2, thread) + thread % 32 / 4 + i % 2 * 8] =
           sums.bias[i / 2][i % 2 * 2];
   }
 }
@@ -302,9 +292,8 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   float sum = 0;
 #pragma unroll 8
   for (int i = warp; i < CONV_ITEMS * kLines; i += kWarps) {
-    const int item = body.items[i / kLines].x, shifted = row + shift_of(item >> 16, CONV_K);
-    const float v = body.bias_parts[i * kTileM + (shifted < kTileM ? shifted : row)];
-    if ((item & 0xffff) == tile) sum += v;
+    float v = body.bias_parts[i * kTileM + row];
+    if ((body.items[i / kLines].x & 0xffff) == tile) sum += v;
   }
   sums[warp][lane] = sum;
   __syncthreads();
