@@ -152,15 +152,15 @@ TEST(CudaAlgorithmsOfALayer, ByMultiplyAddsShareTheSumsOfTheLastTilesAlone) {
   }
 }
 
-// Blocks add the parts of a tile that they share where they computed them: another launch is for a bias gradient alone.
-TEST(CudaAlgorithmsOfALayer, AddPartsInTheSameLaunch) {
+// Where there are about half as many tiles as SMs, two blocks share the sums of one and no launch adds parts.
+TEST(CudaAlgorithmsOfALayer, AddTheSumsOfPairsOfBlocksInOneLaunch) {
   using hopper_plans::Gradient;
   const struct {
     std::int64_t n, c, size, k;
-    std::size_t launches = 1;
+    std::size_t launches;
     Gradient what = Gradient::half;
-  } kCases[] = {{64, 2048, 7, 512},  {16, 1088, 14, 800}, {16, 1024, 14, 2048},
-                {64, 256, 14, 1024}, {4, 64, 200, 256},   {64, 256, 14, 1024, 2, Gradient::with_bias}};
+  } kCases[] = {{64, 2048, 7, 512, 1},   {64, 512, 7, 2048, 1},  {32, 1024, 10, 1536, 1}, {16, 1088, 14, 800, 1},
+                {16, 1024, 14, 2048, 1}, {64, 256, 14, 1024, 2}, {4, 64, 200, 256, 2}};
   for (const auto& c : kCases) {
     Plan plan = hopper_plans::filter_grad(
                     "layer", {.n = c.n, .c = c.c, .h = c.size, .w = c.size, .k = c.k, .r = 1, .s = 1}, c.what)

@@ -142,12 +142,12 @@ inline std::vector<Case> cases() {
   add("filter_grad_1x1", 1, filter_grad, {1, 32, 6, 6, 1024, 1, 1}, Gradient::updated);
   // Tiles whose epilogues run under each other's products; more stages than two rounds of their ring.
   add("filter_grad_in_turn", 1, filter_grad, {20, 2048, 6, 6, 2304, 1, 1}, Gradient::updated);
-  // Few tiles of many pixels, which blocks share; some blocks have parts of several.
-  add("filter_grad_parts", 1, filter_grad, {32, 256, 14, 14, 384, 1, 1}, Gradient::updated);
-  add("filter_grad_parts_bias", 1, filter_grad, {25, 136, 13, 13, 200, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
+  // Few tiles of many pixels, of which two blocks of a cluster share each; some clusters have several.
+  add("filter_grad_clusters", 1, filter_grad, {32, 256, 14, 14, 384, 1, 1}, Gradient::updated);
+  add("filter_grad_clusters_bias", 1, filter_grad, {25, 136, 13, 13, 200, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
       Gradient::with_bias);
-  add("filter_grad_parts_half", 1, filter_grad, {40, 128, 14, 14, 256, 1, 1}, Gradient::half);
-  add("filter_grad_parts_in_rounds", 1, filter_grad, {16, 768, 9, 9, 1024, 1, 1}, Gradient::stored);
+  add("filter_grad_clusters_half", 1, filter_grad, {40, 128, 14, 14, 256, 1, 1}, Gradient::half);
+  add("filter_grad_clusters_in_rounds", 1, filter_grad, {16, 768, 9, 9, 1024, 1, 1}, Gradient::stored);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
   // Half of the last slice of channels is empty.

@@ -36,17 +36,6 @@ int expect_covers(const Case& c) {
     EXPECT_LT(tile >> 16, c.columns);
     for (int times : count) EXPECT_EQ(times, 1) << c.rows << ' ' << c.columns << ' ' << c.stages << ' ' << c.workers;
   }
-  const std::vector<WgradMerge> merges = merges_of(s);
-  EXPECT_EQ(merges.size(), s.items.size());
-  for (std::size_t i = 0; i < merges.size(); ++i) {
-    if (s.items[i].slot < 0) continue;
-    const WgradMerge& merge = merges[i];
-    const WgradSplit& split = s.splits.at(static_cast<std::size_t>(merge.counter));
-    EXPECT_EQ(split.tile, s.items[i].tile);
-    EXPECT_EQ(merge.first, split.first);
-    EXPECT_EQ(merge.count, split.count);
-    EXPECT_EQ(merge.first + merge.own, s.items[i].slot);
-  }
   std::set<int> slots;
   std::map<int, WgradSplit> splits;
   for (const WgradSplit& split : s.splits) splits[split.tile] = split;
@@ -110,6 +99,37 @@ TEST(CudaWgradSchedule, CoversTilesOfVeryManyStages) {
     EXPECT_EQ(stages.size(), std::size_t{kTiles});
     for (const auto& [tile, count] : stages) EXPECT_EQ(count, kStages) << "tile " << tile;
   }
+}
+
+// The blocks of a cluster take consecutive shares, as long as each other, of every item of their worker.
+TEST(CudaWgradSchedule, BlocksOfAClusterShareItems) {
+  for (const Case& c : {Case{8, 4, 98, 66}, {1, 1, 784, 33}, {2, 50, 40, 66}, {9, 9, 300, 33, 60}})
+    for (const int blocks : {2, 4}) {
+      const WgradSchedule whole = schedule_wgrad(c.rows, c.columns, c.stages, c.workers, c.most),
+                          shared = shared_in_clusters(whole, blocks);
+      EXPECT_EQ(shared.slots, whole.slots);
+      EXPECT_EQ(shared.splits.size(), whole.splits.size());
+      ASSERT_EQ(shared.first_items.size(), static_cast<std::size_t>(blocks * c.workers) + 1);
+      for (int worker = 0; worker < c.workers; ++worker) {
+        const int first = whole.first_items.at(static_cast<std::size_t>(worker)),
+                  count = whole.first_items.at(static_cast<std::size_t>(worker) + 1) - first;
+        for (int i = 0; i < count; ++i) {
+          const WgradItem& item = whole.items.at(static_cast<std::size_t>(first + i));
+          int next = item.first;
+          for (int block = 0; block < blocks; ++block) {
+            const auto of_block = static_cast<std::size_t>(worker * blocks + block);
+            ASSERT_EQ(shared.first_items.at(of_block + 1) - shared.first_items.at(of_block), count);
+            const WgradItem& part = shared.items.at(static_cast<std::size_t>(shared.first_items.at(of_block) + i));
+            EXPECT_EQ(part.tile, item.tile);
+            EXPECT_EQ(part.slot, item.slot);
+            EXPECT_EQ(part.first, next);
+            EXPECT_LE(std::abs(part.count * blocks - item.count), blocks);
+            next += part.count;
+          }
+          EXPECT_EQ(next, item.first + item.count);
+        }
+      }
+    }
 }
 
 TEST(CudaWgradSchedule, BlocksEndTogether) {

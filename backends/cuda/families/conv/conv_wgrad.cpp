@@ -44,6 +44,7 @@ struct Program {
   std::int64_t tiles_m = 0;  // rows of tiles
   int rows = 0;              // of a tile
   int consumers = 0, sharing = 0, lines = 1;
+  int cluster = 1;       // blocks that share items
   int mma_m = 0, n = 0;  // of a consumer
   std::int64_t ring_bytes = 0;
   std::vector<TensorMap> maps = {};
@@ -64,6 +65,7 @@ Program of_tile(const Plan& plan, const Choice& choice, const Tile& tile, const 
       .rows = tile.rows(),
       .consumers = tile.consumers,
       .sharing = tile.sharing(),
+      .cluster = tile.splits,
       .mma_m = tile.mma_m,
       .n = tile.n,
       .ring_bytes = std::int64_t{tile.stages} * planes * (tile.rows() + tile.n) * 128};
@@ -123,17 +125,16 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
   const bool prefetches =
       conv.row_channels == 0 && !choice.kernel.loads.empty() &&
       std::any_of(schedule.items.begin(), schedule.items.end(), [](const WgradItem& item) { return item.slot < 0; });
-  const std::int64_t counter_bytes = round_up(8 * splits, 128), part_bytes = 4 * schedule.slots * program.part_floats();
+  const std::int64_t part_bytes = 4 * schedule.slots * program.part_floats();
   NhwcFunctor body = nhwc_functor(
       plan, choice.kernel,
       {{"float*", "db",
         sums ? Argument{choice.channel_sum->slot, choice.channel_sum->offset * 4} : Argument{Argument::kScratch, 0}},
        {"const int4*", "items", {Argument::kTable, 0}},
-       {"const int4*", "merges", {Argument::kTable, items * 16}},
-       {"const int*", "first_items", {Argument::kTable, 2 * items * 16}},
-       {"u32*", "arrived", {Argument::kScratch, 0}},
-       {"float*", "parts", {Argument::kScratch, counter_bytes}},
-       {"float*", "bias_parts", {Argument::kScratch, counter_bytes + part_bytes}}},
+       {"const int4*", "splits", {Argument::kTable, items * 16}},
+       {"const int*", "first_items", {Argument::kTable, (items + splits) * 16}},
+       {"float*", "parts", {Argument::kScratch, 0}},
+       {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4, {.prefetch = prefetches});
   KernelCode code;
   code.source = window_defines(conv, conv.pad) + program.defines +
@@ -145,26 +146,29 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
                          {"CONV_BIAS_GRAD", sums},
+                         {"CONV_CLUSTER", program.cluster},
                          {"CONV_PREFETCH", prefetches},
                          {"CONV_ROW_CHANNELS", conv.row_channels},
                          {"CONV_ROW_S", conv.row_s}}) +
                 body.text + fmt::format("#include \"{}.cuh\"\n", program.file);
   code.variant = fmt::format("{} {}{}{}", program.file, program.tile, sums ? " with bias" : "", of_products(conv));
   append_words(code.table, schedule.items);
-  append_words(code.table, merges_of(schedule));
+  append_words(code.table, schedule.splits);
   append_words(code.table, schedule.first_items);
   code.arguments = std::move(body.arguments);
-  code.scratch_bytes = counter_bytes + part_bytes + (sums ? items * program.lines * program.rows * 4 : 0);
+  code.scratch_bytes = part_bytes + (sums ? items * program.lines * program.rows * 4 : 0);
   code.maps = std::move(program.maps);
   code.launches.push_back({.entry = "conv_wgrad",
                            .blocks = static_cast<std::int64_t>(schedule.first_items.size()) - 1,
                            .threads = (program.consumers + 1) * 128,
                            .shared_bytes = static_cast<int>(1024 + program.ring_bytes + program.consumers * 8192),
-                           .meets = splits > 0,
                            .maps = all_maps(code)});
-  if (sums)
-    code.launches.push_back(
-        {.entry = "conv_wgrad_bias", .blocks = program.tiles_m * program.rows / 32, .threads = program.sharing * 128});
+  const std::int64_t reduced = splits + (sums ? program.tiles_m * program.rows / 32 : 0);
+  if (reduced > 0)
+    code.launches.push_back({.entry = "conv_wgrad_reduce",
+                             .blocks = reduced,
+                             .threads = program.sharing * 128,
+                             .blocks_y = program.mma_m * program.n / 8});
   return code;
 }
 

@@ -54,12 +54,15 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
 // costs 1.6 % of the best tile's time, 9 % by the clocks of other windows. Only tiles are chosen by it: forms, which
 // have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
 struct Points {
-  static constexpr double kForwardL2 = 69, kGradientL2 = 58;       // bytes a clock of an SM
-  static constexpr double kStage = 271, kGradientStage = 324;      // least clocks of a stage of one consumer
-  static constexpr double kTile = 100, kStart = 590;               // clocks of a tile, of a kernel
-  static constexpr double kStored = 0.075, kStoredInTurn = 0.134;  // clocks for each result
-  static constexpr double kMerge = 2800;                           // until blocks have each other's parts
-  static constexpr double kGradientClock = 0.908;                  // of Chip's
+  static constexpr double kForwardL2 = 69, kGradientL2 = 58;              // bytes a clock of an SM
+  static constexpr double kStage = 271, kGradientStage = 324;             // least clocks of a stage of one consumer
+  static constexpr double kTile = 100, kStart = 590;                      // clocks of a tile, of a kernel
+  static constexpr double kStored = 0.075, kStoredInTurn = 0.134;         // clocks for each result
+  static constexpr double kPart = 8.0 / 2635, kSplit = 3750, kJoin = 38;  // of the chip, for each number of a part; of
+                                                                          // adding parts; for each part of a tile
+  static constexpr double kMeet = 3500, kShared = 0.2;                    // of a cluster's exchange; for each number of
+                                                                          // another block
+  static constexpr double kGradientClock = 0.908;                         // of Chip's
 };
 
 bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
@@ -82,10 +85,6 @@ double point_stage_clocks(const Tile& tile, double lines, int terms, int product
                    tile.sharing() == 1 ? least : 0});
 }
 
-std::int64_t gradient_stages(const ConvProblem& conv) {
-  return ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
-}
-
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
 std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes, const Chip& chip) {
   return std::int64_t{1} * tile.rows() * tile.n * epilogue_bytes / chip.memory_bytes_per_clock();
@@ -94,9 +93,10 @@ std::int64_t epilogue_clocks(const Tile& tile, int epilogue_bytes, const Chip& c
 // Whether all blocks have tiles whose epilogue takes longer than their products: memory, which blocks share, is what
 // these wait for, and parts would add to it.
 bool waits_for_memory(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
+  const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   return gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n) >= chip.sms &&
          epilogue_clocks(tile, epilogue_bytes, chip) >
-             gradient_stages(conv) * stage_clocks(tile, gradient_lines(conv, tile), 64, conv.products(), chip);
+             stages * stage_clocks(tile, gradient_lines(conv, tile), 64, conv.products(), chip);
 }
 
 // Stages and epilogues of the busiest block.
@@ -114,10 +114,10 @@ std::int64_t longest_block(const WgradSchedule& schedule, std::int64_t stage, st
   return longest;
 }
 
-// Numbers of a tile that are in the result, in the mean: others are not stored.
-double stored_of_tile(const ConvProblem& conv, const Tile& tile) {
-  const double tiles = static_cast<double>(gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n));
-  return 1.0 * conv.filters * conv.r * conv.s * conv.channels / conv.groups / tiles;
+// Clocks in which the blocks of a cluster exchange their sums.
+double exchange_clocks(const Tile& tile) {
+  return tile.splits == 1 ? 0
+                          : Points::kMeet + Points::kShared * tile.rows() * tile.n * (tile.splits - 1) / tile.splits;
 }
 
 // Sets the clocks of the busiest block, and of partial tiles that are written to L2 and read again.
@@ -139,11 +139,13 @@ void estimate_gradient(Tile& tile, const ConvProblem& conv, int epilogue_bytes, 
                memory = bytes / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) / Points::kGradientClock;
   const auto stage = static_cast<std::int64_t>(
       point_stage_clocks(tile, lines, 64, conv.products(), Points::kGradientL2, Points::kGradientStage));
-  double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, epilogue, tile.in_turn)));
-  // However many blocks share a tile, each stores a part and adds a share of all.
+  const auto of_item = epilogue + static_cast<std::int64_t>(exchange_clocks(tile));
+  double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, of_item, tile.in_turn)));
   if (!schedule.splits.empty())
-    clocks += Points::kMerge + 8.0 * schedule.slots / chip.sms * stored_of_tile(conv, tile) / Points::kGradientL2;
+    clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n +
+              Points::kJoin * schedule.slots / static_cast<double>(schedule.splits.size());
   tile.clocks = static_cast<std::int64_t>(clocks);
+  if (tile.splits > 1) tile.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
 }
 
 int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
@@ -279,6 +281,19 @@ std::optional<Tile> split(const Tile& whole, const ForwardLayer& layer, const Ch
 
 namespace {
 
+// The tile by clusters of two blocks, if these leave no parts. Pairs of SMs are what any chip has; clusters of four or
+// eight do not fit all of its SMs.
+std::optional<Tile> in_pairs(Tile tile, const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
+  const std::int64_t tiles = gradient_rows(conv, tile) * ceil_div(gradient_columns(conv), tile.n);
+  if (!is_point(conv) || conv.products() > 1 || tile.in_turn || tiles >= chip.sms) return {};
+  if (tile.stages * stage_bytes(tile, tile.n, 64, 1) < std::int64_t{4} * tile.rows() * tile.n) return {};
+  tile.splits = 2;
+  const WgradSchedule schedule = gradient_schedule(conv, tile, chip, epilogue_bytes);
+  if (!schedule.splits.empty() || schedule.items.front().count == 0) return {};
+  estimate_gradient(tile, conv, epilogue_bytes, chip);
+  return tile;
+}
+
 // The tile with estimates of its products, and of all of the kernel.
 Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
   // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
@@ -335,11 +350,13 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
 }
 
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes) {
-  constexpr int kMost = static_cast<int>(kMostTensorTerms / 64);
-  const auto stages = static_cast<int>(gradient_stages(conv));
+  const std::int64_t stages = ceil_div(std::int64_t{1} * conv.images * conv.p * conv.q, 64);
   const std::int64_t rows = gradient_rows(conv, tile), columns = ceil_div(gradient_columns(conv), tile.n);
-  const bool cut = !waits_for_memory(conv, tile, chip, epilogue_bytes);
-  return schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), stages, chip.sms, kMost, cut);
+  const bool cut = tile.splits == 1 && !waits_for_memory(conv, tile, chip, epilogue_bytes);
+  const WgradSchedule schedule =
+      schedule_wgrad(static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(stages),
+                     chip.sms / tile.splits, tile.splits * static_cast<int>(kMostTensorTerms / 64), cut);
+  return tile.splits > 1 ? shared_in_clusters(schedule, tile.splits) : schedule;
 }
 
 std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int epilogue_bytes) {
@@ -350,14 +367,15 @@ std::vector<Tile> gradient_tiles(const ConvProblem& conv, const Chip& chip, int 
     estimate_gradient(tile, conv, epilogue_bytes, chip);
     tile.stages = stages_in(dynamic_shared_bytes(chip) - tile.consumers * 8192, tile, tile.n, 64, conv.products());
     tiles.push_back(tile);
+    if (const auto pairs = in_pairs(tile, conv, chip, epilogue_bytes)) tiles.push_back(*pairs);
   }
   return sorted(priced(std::move(tiles)));
 }
 
-// Tiles of small layers take longer than their clocks, and a kernel's start longer than that of an empty one; blocks of
-// a filter gradient also wait for each other's parts.
+// Tiles of small layers take longer than their clocks, and a kernel's start longer than that of an empty one; a filter
+// gradient adds its parts in another launch.
 Work forward_work(double clocks) { return {.clocks = 1.273 * clocks, .launches = 1.2}; }
-Work gradient_work(double clocks) { return {.clocks = 1.474 * clocks, .launches = 1.8}; }
+Work gradient_work(double clocks) { return {.clocks = 1.474 * clocks, .launches = 2.4}; }
 
 Work tile_work(const ConvProblem& conv, const Tile& tile) {
   const auto clocks = static_cast<double>(tile.price);

@@ -16,7 +16,7 @@ struct Tile {
   int mma_m = 0, n = 0;       ///< each multiplies mma_m times 64 rows by n columns
   bool in_turn = false;       ///< each has its own tiles: one's epilogue overlaps with another's products
   bool resident = false;      ///< conv_fprop: blocks stay in a column of tiles and keep its filters in shared memory
-  int splits = 1;             ///< conv_fprop: blocks that share the terms of a tile
+  int splits = 1;             ///< blocks that share the terms of a tile; conv_wgrad: clusters of these
   int stages = 0;             ///< in shared memory at a time
   std::int64_t products = 0;  ///< conv_fprop: clocks of one tile's products, estimated
   std::int64_t clocks = 0;    ///< of the whole kernel, estimated

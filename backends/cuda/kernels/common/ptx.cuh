@@ -121,6 +121,42 @@ NIXIE_DEVICE void barrier_wait(u32 bar, u32 parity) {
     if (++tries == (1u << 24)) asm volatile("trap;");
 }
 
+// ---- clusters: blocks that run together and reach each other's shared memory ----
+
+// The address in block `rank` of the cluster of what is at `address` in this one.
+NIXIE_DEVICE u32 in_block(u32 address, u32 rank) {
+  u32 there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+NIXIE_DEVICE float4 load_from_block(u32 address) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+// All threads of all blocks of the cluster.
+NIXIE_DEVICE void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
+}
+// Arrives at a barrier of any block; what this thread has seen is seen by those who wait there with
+// barrier_wait_cluster.
+NIXIE_DEVICE void barrier_arrive_at_block(u32 bar) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+NIXIE_DEVICE void barrier_wait_cluster(u32 bar, u32 parity) {
+  for (u32 done = 0, tries = 0; !done;) {
+    asm volatile(
+        "{.reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+        : "=r"(done)
+        : "r"(bar), "r"(parity)
+        : "memory");
+    if (!done && ++tries == (1u << 24)) asm volatile("trap;");
+  }
+}
+
 // The position in a ring of stages, and the parity of the barriers there.
 template <int kStages>
 struct Ring {

@@ -26,6 +26,7 @@
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS / LINES * MMA_M
 //   CONV_TILE_N                    32, 64, 96, 128, 160, 192, 224 or 256
 //   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_BIAS_GRAD CONV_PREFETCH NIXIE_BF16    as in conv_wgrad
+//   CONV_CLUSTER                   1
 // Body as for conv_wgrad, but an item's column counts slabs of SLICE channels, then tiles of taps; parts is
 //   float[slots][tile rows * LINES * TILE_N], bias_parts float[items][LINES][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, body):
@@ -33,7 +34,7 @@
 //   dy_map  tiled {K, N, Q, P}, box {64, TOGETHER, 8 / TOGETHER, HIGH}, swizzle 128 bytes
 //   grid    one block per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
 //           1024 + STAGES * (tile rows * HIGH * 16 + bytes of a patch, rounded up to 1024) + CONSUMERS * 8192
-// Kernel conv_wgrad_bias(body): as in conv_wgrad.
+// Kernel conv_wgrad_reduce(body): as in conv_wgrad.
 #pragma once
 #include "ptx.cuh"
 #include "wgrad_patch.cuh"

@@ -109,29 +109,22 @@ inline WgradSchedule schedule_wgrad(int rows, int columns, int stages, int worke
   return schedule;
 }
 
-/// What an item's part is merged with: slots [first, first + count) of the workspace, of which it has number `own`;
-/// `counter`: that of its tile. The kernel reads this layout.
-struct WgradMerge {
-  std::int32_t first = 0, count = 0, own = 0, counter = 0;
-};
-
-/// One for each item; of whole tiles, nothing is read.
-inline std::vector<WgradMerge> merges_of(const WgradSchedule& schedule) {
-  std::vector<std::int32_t> split_of;  // by slot
-  for (const WgradSplit& split : schedule.splits)
-    split_of.resize(static_cast<std::size_t>(split.first + split.count),
-                    static_cast<std::int32_t>(&split - schedule.splits.data()));
-  std::vector<WgradMerge> merges;
-  for (const WgradItem& item : schedule.items) {
-    if (item.slot < 0) {
-      merges.emplace_back();
-      continue;
+/// The schedule of clusters of `blocks` blocks, each of which takes its share of the stages of each item of its worker.
+/// Every item has as many stages at least.
+inline WgradSchedule shared_in_clusters(const WgradSchedule& schedule, int blocks) {
+  WgradSchedule shared;
+  shared.splits = schedule.splits, shared.slots = schedule.slots;
+  shared.first_items.push_back(0);
+  for (std::size_t worker = 0; worker + 1 < schedule.first_items.size(); ++worker)
+    for (int block = 0; block < blocks; ++block) {
+      for (std::int32_t i = schedule.first_items[worker]; i < schedule.first_items[worker + 1]; ++i) {
+        const WgradItem& item = schedule.items[static_cast<std::size_t>(i)];
+        const auto at = [&](int part) { return static_cast<int>(std::int64_t{item.count} * part / blocks); };
+        shared.items.push_back({item.tile, item.first + at(block), at(block + 1) - at(block), item.slot});
+      }
+      shared.first_items.push_back(static_cast<std::int32_t>(shared.items.size()));
     }
-    const std::int32_t counter = split_of[static_cast<std::size_t>(item.slot)];
-    const WgradSplit& split = schedule.splits[static_cast<std::size_t>(counter)];
-    merges.push_back({split.first, split.count, item.slot - split.first, counter});
-  }
-  return merges;
+  return shared;
 }
 
 }  // namespace nixie::cuda

@@ -9,10 +9,11 @@
 //          until the previous one has read all its stages: a barrier's parity distinguishes only two neighbouring
 //          phases, so a consumer further ahead would take old data for new.
 // Split    there are few tiles and many pixels, so a schedule made by the host cuts the pixels of a tile into items
-//          (conv_wgrad_schedule.h). An item that is a whole tile runs Body. A part writes fp32 sums to the workspace.
-//          Then the blocks of a tile wait for each other, in a cooperative launch, and each adds all parts of its share
-//          of the tile, in a fixed order, and runs Body: no result depends on timing. If Body is the update of the
-//          weights, dw itself is never written.
+//          (conv_wgrad_schedule.h). An item that is a whole tile runs Body. A part writes fp32 sums to the workspace,
+//          and conv_wgrad_reduce adds the parts in a fixed order and runs Body: no result depends on timing. If Body is
+//          the update of the weights, dw itself is never written.
+// Clusters CONV_CLUSTER blocks share the stages of each item, and each adds the sums of all of them, out of their
+//          shared memory, for its share of the tile: half as many tiles as blocks then need no parts.
 // Memory   what Body will read for a whole tile is prefetched into L2 while the tile's products run.
 // Bias     in some stages dy is also multiplied by a column of ones. The columns of tiles take turns at this, so that
 //          workers share it equally (when one column of tiles did it all, its workers finished last: 5 to 10 % slower).
@@ -39,26 +40,27 @@
 //   CONV_IN_TURN                   0 or 1; 1: consumers take items in turn, tile rows = 64 * MMA_M
 //   CONV_TILE_N                    a multiple of CONV_SLICE: 64, 96, 128, 160, 192, 256; at most 8 slices
 //   CONV_STAGES                    ring depth
-//   CONV_ITEMS CONV_SPLITS         number of items and of split tiles in the schedule
+//   CONV_CLUSTER                   blocks of a cluster; several: all items are whole tiles, IN_TURN is 0, PRODUCTS 1,
+//                                  and the ring has at least tile rows * TILE_N * 4 bytes
+//   CONV_ITEMS CONV_SPLITS         number of items and of splits in the schedule
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
 //   CONV_PRODUCTS                  1 or 3; 3: at most 64 sums per thread
 //   CONV_ROW_CHANNELS CONV_ROW_S   if rows are packed: channels of the layer and the width of its window; else 0
 // Body, defined before this file, takes the sums: void load(int position, int channel, Loads&) const and
 //   void run(int position, int channel, const Loads&, const float (&sum)[4]) const, where position counts filters and
-//   taps; with packed rows one sum at a time. It holds items {tile row | tile column
-//   << 16, first stage, stages, slot or -1}, of which block b runs [first_items[b], first_items[b + 1]); merges, for
-//   each item with a slot {first slot of its tile, slots, which of them, its counter}; u32 arrived[splits][2], zero
-//   before and after; db float[K]; parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
+//   taps; with packed rows one sum at a time. It holds items {tile row | tile column << 16, first stage, stages, slot
+//   or -1}, of which block b runs [first_items[b], first_items[b + 1]); splits {tile row | tile column << 16, first
+//   slot, slots, 0}; db float[K]; parts float[slots][tile rows * TILE_N]; bias_parts float[items][tile rows].
 // Kernel conv_wgrad(x_map, dy_map, [x_low_map, dy_low_map,] body):
 //   x_map   im2col {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, 64 pixels}, element strides
 //           {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
 //   dy_map  tiled {K, pixels}, box {64, 64}, swizzle 128 bytes
-//   grid    one block per worker of the schedule, cooperative if tiles are split; block
-//           (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * planes * (tile rows + TILE_N) * 128 +
-//           CONSUMERS * 8192
-// Kernel conv_wgrad_bias(body), if BIAS_GRAD:
-//   grid    rows of tiles * tile rows / 32; block: the threads that share a tile
+//   grid    one block, or cluster, per worker of the schedule; block (CONSUMERS + 1) * 128; dynamic shared memory
+//           1024 + STAGES * planes * (tile rows + TILE_N) * 128 + CONSUMERS * 8192
+// Kernel conv_wgrad_reduce(body):
+//   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), not launched if empty;
+//           block: the threads that share a tile
 #pragma once
 #include "ptx.cuh"
 
@@ -78,6 +80,7 @@ static_assert(CONV_C % 8 == 0 && kTileN % kSlice == 0 && (kPlanes == 1 || !CONV_
 NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* items, int count, volatile int& begun) {
   Ring<kStages> ring;
   for (int i = 0; i < count; i++) {
+    if (kCluster > 1 && i > 0) barrier_wait_cluster(shared.read, (i - 1) & 1);  // it holds sums of the last item
     if (CONV_PREFETCH) begun = i + 1;
     Item item(items[i]);
     int c[kSlicesPerTile], r[kSlicesPerTile], s[kSlicesPerTile];
@@ -92,11 +95,11 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
               slices = min(kSlicesPerTile, kSlices - item.n * kSlicesPerTile);
     const u32 bytes = kPlanes * (boxes * 8192 + slices * 64 * kSliceBytes);
     for (int k = 0; k < item.count; k++, ring.next()) {
+      int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
+      int p = rest / CONV_Q, q = rest - p * CONV_Q;
       u32 a = shared.ring + ring.stage * kStageBytes, bar = shared.full + 8 * ring.stage;
       barrier_wait(shared.empty + 8 * ring.stage, ring.parity ^ 1);
       barrier_expect(bar, bytes);
-      int pixel = (item.first + k) * 64, image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q);
-      int p = rest / CONV_Q, q = rest - p * CONV_Q;
 #pragma unroll
       for (int plane = 0; plane < kPlanes; plane++, a += kPlaneBytes) {
 #pragma unroll
@@ -224,15 +227,20 @@ NIXIE_DEVICE void accumulate(Sums& sums, Ring<kStages>& ring, const Item& item, 
     accumulate_plane(sums, ring, item, at, turn);
 }
 
+#if CONV_CLUSTER > 1
+#define CLUSTERED __cluster_dims__(CONV_CLUSTER, 1, 1)
+#else
+#define CLUSTERED
+#endif
 #if CONV_PRODUCTS == 3
-extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+extern "C" __global__ void CLUSTERED __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap dy_low,
                const __grid_constant__ Body body) {
   run_block<Operands>({{&x, &x_low}, {&dy, &dy_low}}, body);
 }
 #else
-extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+extern "C" __global__ void CLUSTERED __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_wgrad(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap dy,
                const __grid_constant__ Body body) {
   run_block<Operands>({{&x}, {&dy}}, body);

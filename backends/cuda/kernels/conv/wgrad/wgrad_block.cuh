@@ -14,9 +14,10 @@ struct Maps {
   const TensorMap *x[kPlanes], *dy[kPlanes];
 };
 
-// Addresses in shared memory: the ring, its barriers, and 64 pairs of ones, an operand of the bias gradient.
+// Addresses in shared memory: the ring, its barriers, 64 pairs of ones (an operand of the bias gradient), and the
+// barriers of a cluster.
 struct Shared {
-  u32 ring, full, empty, ones;
+  u32 ring, full, empty, ones, stored, read;
 };
 
 // Consumers that have their own tiles take items in turn. The products of `item` may begin once all stages of the
@@ -37,10 +38,14 @@ NIXIE_DEVICE void produce(const Maps& maps, const Shared& shared, const int4* it
 template <class Operands>
 NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
   extern __shared__ u8 dynamic[];
-  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages];
+  __shared__ alignas(8) u64 full_barriers[kStages], empty_barriers[kStages], stored, read;
   __shared__ alignas(128) u32 ones[64];
-  const Shared shared{(shared_address(dynamic) + 1023) & ~1023u, shared_address(full_barriers),
-                      shared_address(empty_barriers), shared_address(ones)};
+  const Shared shared{(shared_address(dynamic) + 1023) & ~1023u,
+                      shared_address(full_barriers),
+                      shared_address(empty_barriers),
+                      shared_address(ones),
+                      shared_address(&stored),
+                      shared_address(&read)};
   const int first = body.first_items[blockIdx.x], count = body.first_items[blockIdx.x + 1] - first;
   const int4* items = body.items + first;
   __shared__ volatile int begun;
@@ -52,10 +57,14 @@ NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
       barrier_init(shared.full + 8 * i, 1);
       barrier_init(shared.empty + 8 * i, kTileThreads / 128);
     }
+    if (kCluster > 1) barrier_init(shared.stored, kCluster), barrier_init(shared.read, kCluster);
     barrier_init_done();
     prefetch_map(maps.x[0]), prefetch_map(maps.dy[0]);
   }
-  __syncthreads();
+  if (kCluster > 1)
+    cluster_sync();  // before any block arrives at the barriers of another
+  else
+    __syncthreads();
   const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (role == 0) {
     if (kConsumers > 1) registers_down<kConsumers == 2 ? 40 : 32>();
@@ -67,8 +76,6 @@ NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
     if (kConsumers > 1) registers_up<kConsumers == 2 ? 232 : 160>();
     const int consumer = role - 1, thread = kTurns > 1 ? threadIdx.x % 128 : threadIdx.x - 128;
     const u32 staging = shared.ring + kStages * kStageBytes + (threadIdx.x / 32 - 4) * 2048;
-    // Behind a loop that may not run, ptxas would hold consumers to the registers that a launch gives all threads.
-    if (CONV_SPLITS > 0 && count == 0) return;
     const Operands at(shared, consumer);
     Sums sums;
     Ring<kStages> ring;
@@ -80,15 +87,10 @@ NIXIE_DEVICE void run_block(const Maps& maps, const Body& body) {
     };
     for (skip(0, i); i < count; skip(i + 1, i + kTurns), i += kTurns) {
       const Item item(items[i]);
+      Cluster::begin(sums);
       accumulate(sums, ring, item, at, Turn{i, count});
-      finish(body, sums, item, first + i, staging, thread, consumer);
+      const Cluster cluster{shared.ring, shared.stored, shared.read, blockIdx.x % kCluster, i & 1u};
+      finish(body, sums, item, cluster, body.bias_parts + (first + i) * kLines * kTileM, staging, thread);
     }
-#if CONV_SPLITS
-    // A block stores all its parts before it waits for those of others.
-    const u32 buffer = shared.ring + kStages * kStageBytes + (kTurns > 1 ? consumer : 0) * 8192;
-    for (i = kTurns > 1 ? consumer : 0; i < count; i += kTurns)
-      if (const Item item(items[i]); item.slot >= 0)
-        Part(body, body.merges[first + i]).merge(body, item, buffer, thread, consumer);
-#endif
   }
 }

@@ -1,6 +1,5 @@
-// The end of a filter gradient on Hopper: passes a tile's sums from wgmma's order to Body or to a part, adds the parts
-// of shared tiles, and has the kernel that adds bias gradients. conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh define
-// before they include this file:
+// The end of a filter gradient on Hopper: passes a tile's sums from wgmma's order to Body or to a part, and has the
+// kernel that adds parts. conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh define before they include this file:
 //   kTileM kMmaM kTileN     filters per tile; filters per consumer / 64; columns per consumer
 //   kConsumers kTileThreads consumers per block, threads per tile
 //   kLines                  consumers that have the same filters but different columns
@@ -14,9 +13,9 @@
 #pragma once
 #include "ptx.cuh"
 
-constexpr int kPieces = kMmaM * kTileN / 8;
+constexpr int kPieces = kMmaM * kTileN / 8, kCluster = CONV_CLUSTER;
 constexpr int kTurns = kConsumers * 128 / kTileThreads;  // consumers that have their own tiles
-static_assert(kPieces % 4 == 0);
+static_assert(kPieces % 4 == 0 && (kCluster == 1 || kTurns == 1));
 
 struct Item {
   int group, m, n, first, count, slot;
@@ -66,13 +65,6 @@ NIXIE_DEVICE void at_piece(const Item& item, int piece, int thread, Act act) {
     else
       act(call, (item.group * CONV_K + within) * kPositions + tap, c);
   }
-}
-
-// Whether a piece is inside the result.
-NIXIE_DEVICE bool is_inside(const Item& item, int piece, int thread) {
-  bool inside = false;
-  at_piece(item, piece, thread, [&](int, int, int) { inside = true; });
-  return inside;
 }
 
 // Body's loads for neighbouring pieces from `first` on, all issued before the first use; run() then runs Body.
@@ -158,95 +150,79 @@ NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item,
 
 NIXIE_DEVICE void add(float4& sum, const float4& v) { sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w; }
 
-// The threads that share a tile meet at a barrier of their own.
-NIXIE_DEVICE void meet(int consumer) {
-  asm volatile("bar.sync %0, %1;" ::"r"(3 + (kTurns > 1 ? consumer : 0)), "n"(kTileThreads) : "memory");
-}
+// The blocks of a cluster share the stages of each item, a whole tile. Each stores its sums in its ring, all of whose
+// stages are read by then. Then it adds those of all blocks, in their order, for every kCluster-th group of four
+// pieces.
+struct Cluster {
+  u32 ring, stored, read;  // the ring, and barriers at which all blocks of the cluster arrive
+  u32 rank, parity;
 
-// One of the parts of a tile whose stages several items share. Each is stored and adds its share of the tile.
-struct Part {
-  int first, count, own;  // the slots of all parts, and which of them is the item's
-  u32* arrived;           // how many parts are stored, and how many blocks saw that all are; zero between runs
-  NIXIE_DEVICE Part(const Body& body, int4 v) : first(v.x), count(v.y), own(v.z), arrived(body.arrived + 2 * v.w) {}
-
-  NIXIE_DEVICE const float4* slots(const Body& body) const {
-    return reinterpret_cast<const float4*>(body.parts) + static_cast<u64>(first) * kPieces * kTileThreads;
+  // The compiler keeps sums in registers until the next item's products, which start from zero without its knowledge.
+  // Adding needs these registers: sums that are set before the products are free until then.
+  NIXIE_DEVICE static void begin(Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < (kCluster > 1 ? kMmaM * kTileN / 2 : 0); i++) sums.tile[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
   }
 
-  NIXIE_DEVICE void store(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread,
-                          int consumer) const {
-    float4* to = const_cast<float4*>(slots(body)) + static_cast<u64>(own) * kPieces * kTileThreads + thread;
+  NIXIE_DEVICE void run_tile(const Body& body, const Sums& sums, const Item& item, u32 staging, int thread) const {
+    constexpr int kAtOnce = kConsumers == 3 ? 1 : 4;  // loads in flight: three consumers have fewer registers
+    meet();
 #pragma unroll
-    for (int i = 0; i < kPieces; i += 4) {
-      float4 v[4];
-      asm volatile("" : "+r"(thread));  // or the compiler computes all pieces' positions in advance
-      to_pieces(&sums.tile[i / (kTileN / 8)][i % (kTileN / 8) * 4], staging, v);
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-        if (is_inside(item, i + j, thread)) __stcg(to + (i + j) * kTileThreads, v[j]);
+    for (int i = 0; i < kPieces; i++) {
+      const float* v = &sums.tile[i / (kTileN / 8)][i % (kTileN / 8) * 4];
+      store_shared(at(i, thread), make_float4(v[0], v[1], v[2], v[3]));
     }
-    meet(consumer);
-    if (thread == 0) __threadfence(), atomicAdd(arrived, 1u);
+    arrive(stored, thread);
+    barrier_wait_cluster(stored, parity);
+#pragma unroll 1
+    for (int first = rank * 4; first < kPieces; first += kCluster * 4) {
+      PieceLoads<kAtOnce> loads;
+      loads.load(body, item, first, thread);
+      float4 all[4] = {}, v[4];
+#pragma unroll
+      for (u32 block = 0; block < kCluster; block++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) add(all[i], load_from_block(in_block(at(first + i, thread), block)));
+      to_pieces(&all[0].x, staging, v);
+#pragma unroll
+      for (int i = 0; i < 4; i += kAtOnce) {
+        if (i > 0) loads.load(body, item, first + i, thread);
+        loads.run(body, &v[i], item, first + i, thread);
+      }
+    }
+    // The block neither ends nor fills its ring again before all have read it.
+    fence_async_proxy();
+    arrive(read, thread);
+    barrier_wait_cluster(read, parity);
   }
 
-  NIXIE_DEVICE void wait(int thread, int consumer) const {
-    if (thread == 0) {
-      for (u32 tries = 0, now = 0; now < count;) {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
-        if (++tries == (1u << 22)) asm volatile("trap;");
-      }
-      if (atomicAdd(arrived + 1, 1u) == count - 1) arrived[0] = arrived[1] = 0;  // ready for the next run
-    }
-    meet(consumer);
-  }
-
-  // Adds all parts of a share of the tile, and runs Body over it. Each of n groups of threads adds every n-th part;
-  // their sums are added in order, through `shared`. So many loads are in flight that latency counts once or twice.
-  NIXIE_DEVICE void merge(const Body& body, const Item& item, u32 shared, int thread, int consumer) const {
-    constexpr int kRuns = kPieces * kTileThreads / 8, kAtOnce = 12;  // runs of eight pieces are whole lines
-    const int begin = kRuns * own / count * 8, end = kRuns * (own + 1) / count * 8;
-    const int width = max(min(end - begin, kTileThreads), 1), groups = kTileThreads / width;
-    const int group = thread / width, x = thread % width;
-    const float4* const parts = slots(body);
-    bool waits = true;
-    for (int at = begin; at < end; at += width, waits = false) {
-      const int position = at + x, piece = position / kTileThreads, owner = position % kTileThreads;
-      const bool inside = group < groups && position < end && is_inside(item, piece, owner);
-      PieceLoads<1> loads;
-      if (inside && group == 0) loads.load(body, item, piece, owner);
-      if (waits) wait(thread, consumer);
-      float4 sum = {};
-      for (int i = group; inside && i < count; i += kAtOnce * groups) {
-        float4 v[kAtOnce];
-#pragma unroll
-        for (int j = 0; j < kAtOnce; j++)
-          if (i + j * groups < count)
-            v[j] = __ldcg(parts + static_cast<u64>(i + j * groups) * kPieces * kTileThreads + position);
-#pragma unroll
-        for (int j = 0; j < kAtOnce; j++)
-          if (i + j * groups < count) add(sum, v[j]);
-      }
-      if (groups > 1) {
-        store_shared(shared + thread * 16, sum);
-        meet(consumer);
-        for (int other = 1; group == 0 && other < groups; other++)
-          add(sum, load_shared(shared + (other * width + x) * 16));
-      }
-      if (inside && group == 0) loads.run(body, &sum, item, piece, owner);
-    }
-    if (waits) wait(thread, consumer);  // of more parts than lines some have no share
+ private:
+  NIXIE_DEVICE static void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kTileThreads) : "memory"); }
+  NIXIE_DEVICE u32 at(int piece, int thread) const { return ring + (piece * kTileThreads + thread) * 16; }
+  NIXIE_DEVICE static void arrive(u32 bar, u32 thread) {
+    meet();
+    if (thread < kCluster) barrier_arrive_at_block(in_block(bar, thread));
   }
 };
 
 // Stores a part, or runs Body over a whole tile.
-NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, int index, u32 staging, int thread,
-                         int consumer) {
-  if (item.slot < 0) {
+NIXIE_DEVICE void finish(const Body& body, const Sums& sums, const Item& item, const Cluster& cluster,
+                         float* bias_parts, u32 staging, int thread) {
+  if (kCluster > 1) {
+    cluster.run_tile(body, sums, item, staging, thread);
+  } else if (item.slot < 0) {
     run_tile(body, sums, item, staging, thread);
   } else {
-    Part(body, body.merges[index]).store(body, sums, item, staging, thread, consumer);
+    float4* parts =
+        reinterpret_cast<float4*>(body.parts) + static_cast<u64>(item.slot) * kPieces * kTileThreads + thread;
+#pragma unroll
+    for (int first = 0; first < kPieces; first += 4) {
+      float4 v[4];
+      to_pieces(&sums.tile[first / (kTileN / 8)][first % (kTileN / 8) * 4], staging, v);
+#pragma unroll
+      for (int i = 0; i < 4; i++) parts[(first + i) * kTileThreads] = v[i];
+    }
   }
-  float* const bias_parts = body.bias_parts + index * kLines * kTileM;
   if (CONV_BIAS_GRAD && thread % 4 == 0) {  // all columns of the product with ones are equal: one lane of four writes
 #pragma unroll
     for (int i = 0; i < 2 * kMmaM; i++)
@@ -263,15 +239,15 @@ NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count,
     while (begun <= i) __nanosleep(100);
     const Item item(items[i]);
     const int rows = item.slot < 0 ? min(kTileM, CONV_K - item.m * kTileM) : 0;
-    const int lane = threadIdx.x % 32;
+    const int rank = blockIdx.x % kCluster, lane = rank * 32 + threadIdx.x % 32, lanes = 32 * kCluster;
 #if CONV_TURNED
-    for (int column = lane; rows > 0 && column < kLines * kTileN; column += 32) {
+    for (int column = lane; rows > 0 && column < kLines * kTileN; column += lanes) {
       int tap, c;
       if (locate(item, column / kTileN * 128, column % kTileN, tap, c))
         body.prefetch((item.group * CONV_C + c) * kPositions + kPositions - 1 - tap, item.m * kTileM, rows);
     }
 #else
-    for (int row = lane; row < rows; row += 32)
+    for (int row = lane; row < rows; row += lanes)
       for (int line = 0; line < kLines; line++)
         for (int column = 0; column < kTileN; column += kSlice) {
           int tap, c;
@@ -303,6 +279,30 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   body.db[tile / kTilesM * CONV_K + filter] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_bias(const __grid_constant__ Body body) {
-  if (CONV_BIAS_GRAD) reduce_bias(body, blockIdx.x);
+extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(const __grid_constant__ Body body) {
+  const int block = blockIdx.x;
+  if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
+    if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);
+    return;
+  }
+  Item tile(body.splits[block]);
+  const int piece = blockIdx.y, first = tile.first, slots = tile.count;
+  const float4* from = reinterpret_cast<const float4*>(body.parts) +
+                       (static_cast<u64>(first) * kPieces + piece) * kTileThreads + threadIdx.x;
+  float4 sum = from[0];
+  constexpr int kAtOnce = 16;  // loads in flight: this kernel is bound by their latency
+  for (int i = 1; i < slots; i += kAtOnce) {
+    float4 v[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+      if (i + j < slots) v[j] = from[static_cast<u64>(i + j) * kPieces * kTileThreads];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (i + j >= slots) break;
+      add(sum, v[j]);
+    }
+  }
+  PieceLoads<1> loads;
+  loads.load(body, tile, piece, threadIdx.x);
+  loads.run(body, &sum, tile, piece, threadIdx.x);
 }
