@@ -69,6 +69,21 @@ Plan lowered(const Case& of, const Accumulator& by, PrecisionPolicy policy, Back
   return make_plan(prepare({.outputs = roles(of, by, input("a", of.a), input("b", of.b))}, policy), backend);
 }
 
+TEST(CudaRoundedSums, EveryProductHasATile) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    CudaPlansBackend backend(architecture);
+    for (const Case& of : cases())
+      for (const Accumulator& by : kAccumulators)
+        for (const PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp16, PrecisionPolicy::tf32}) {
+          const Plan plan = lowered(of, by, policy, backend);
+          for (const Kernel& kernel : plan.kernels) {
+            if (!kernel.head || !std::holds_alternative<RoundedProduct>(kernel.head->op)) continue;
+            EXPECT_FALSE(cuda::product_algorithms(plan, kernel, backend.chip()).empty()) << of.name;
+          }
+        }
+  }
+}
+
 TEST(CudaRoundedSums, TilesCompileWithoutSpills) {
   constexpr int kSpilledBytes = 32;  // of images that are read half by half, which fill registers on their way
   for (const char* architecture : {"sm_80", "sm_90a"}) {

@@ -92,7 +92,8 @@ std::vector<Tiling> tensor_tilings(const Product& p, const Elements& elements, c
   const bool by_floats = elements.bytes == 4 && !(p.along_k_a && p.along_k_b);  // each with an address
   const int most = !by_floats ? 210 : elements.in_parts ? 150 : 105;            // registers beside addresses
   std::vector<Tiling> all;
-  for (Tiling t : kTiles) {
+  for (const Tiling& tile : kTiles) {
+    Tiling t = tile;
     t.k = static_cast<int>(kStepBytes / elements.bytes), t.stages = 4;
     const Pieces a = pieces_of(t.m, p.vector_a, p.ragged_a, p.along_k_a, p, t, elements),
                  b = pieces_of(t.n, p.vector_b, p.ragged_b, p.along_k_b, p, t, elements);
@@ -113,7 +114,8 @@ std::vector<Tiling> tensor_tilings(const Product& p, const Elements& elements, c
     if (keeps_groups) t.blocks = std::min(t.blocks, 2);
     if (elements.in_parts && (sums > 64 || places > 16)) t.blocks = 2;
     if (by_floats || std::max(a.count, b.count) > 8) t.blocks = std::min(t.blocks, 2);
-    if (sums + sums / 2 + held + places > most - (held > 0 ? 10 : 0)) continue;
+    const bool is_left = all.empty() && &tile == std::end(kTiles) - 1;  // where none fits: it may spill
+    if (sums + sums / 2 + held + places > most - (held > 0 ? 10 : 0) && !is_left) continue;
     if (shared_bytes_of(t, elements.bytes) > chip.block_shared_bytes) continue;
     constexpr std::int64_t reserved = 1024;  // of each block's shared memory
     // Tiles of 32 sums a thread take less than 128 registers, which leaves room for one block more than they demand.
