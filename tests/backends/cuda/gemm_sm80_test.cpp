@@ -34,7 +34,7 @@ struct Case {
   double (*values)(Dtype, std::mt19937&) = cuda_plans::eighths;
 };
 
-// Of f32 in two parts, values that do not fit one.
+// Two parts of f32 hold values that do not fit one.
 Layer in_parts(Layer layer) {
   layer.dtype = Dtype::f32, layer.math = Math::fp32;
   return layer;
