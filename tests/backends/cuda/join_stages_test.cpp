@@ -116,8 +116,9 @@ Draft normalised(const std::string& name, Behind what, const Shape& shape = kIma
 
 struct Case {
   Draft draft;
-  std::size_t groups;  ///< of the lowered plan
-  bool is_stored;      ///< whether a program stores what is split
+  std::size_t groups;   ///< of the lowered plan
+  bool is_stored;       ///< whether a program stores what is split
+  double bound = 1e-4;  ///< of results beside the CPU's; a half plane alone is 5e-4 off
 };
 
 std::vector<Case> cases() {
@@ -132,7 +133,7 @@ std::vector<Case> cases() {
       {normalised("slice", Behind::slice), 2, true},
       {normalised("overwritten", Behind::overwritten), 3, true},
       {normalised("costly", Behind::costly), 2, true},
-      {normalised("halves", Behind::halves), 2, true},
+      {normalised("halves", Behind::halves), 2, true, 2e-3},  // what is split is rounded to halves
   };
 }
 
@@ -201,13 +202,26 @@ TEST_P(CudaJoinedStages, LongCompileForOtherChips) {
   for (const char* architecture : {"sm_80", "sm_100"}) expect_compiles(GetParam().draft, architecture);
 }
 
+// The numbers of two planes: where the first differ by a rounding, the second make up for it.
+Array sum(const Array& high, const Array& low) {
+  std::vector<double> numbers = high.to_vector<double>();
+  const std::vector<double> rest = low.to_vector<double>();
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += rest[i];
+  return Array::from(numbers, high.shape());
+}
+
 TEST_P(CudaJoinedStages, AgreeWithTheCpu) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), GetParam().draft, 1, any_number),
                            found = cuda_plans::run(*cuda, GetParam().draft, 20, any_number);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_itself = 1e-3, .of_largest = 1e-3}, GetParam().draft.name);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const bool in_planes = found[i].dtype() == Dtype::f16;
+    cuda_plans::expect_close(in_planes ? sum(found[i], found[i + 1]) : found[i],
+                             in_planes ? sum(expected[i], expected[i + 1]) : expected[i],
+                             {.of_itself = GetParam().bound, .of_largest = GetParam().bound}, GetParam().draft.name);
+    i += in_planes;
+  }
 }
 
 // Blocks that share channels meet twice, and leave their parts at two places.
