@@ -266,7 +266,7 @@ class Fuser {
         if (units_.of(x) >= 0) {
           if (group_of(units_.of(x)) != g) bases.insert(x.id());
         } else if (!std::holds_alternative<Expand>(x.node().op)) {
-          bases.insert(units_.source(x).base.id());
+          bases.insert(units_.source(x).written.id());
         }
       }
     }

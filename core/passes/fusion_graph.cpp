@@ -41,6 +41,9 @@ FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(lay
     for (const Tensor& input : x.inputs()) ++readers_[input.id()];
   for (const Tensor& output : graph.outputs) ++readers_[output.id()];
   for (const Trace::Set& set : graph.sets) ++readers_[set.value.id()];
+  for (auto x = order_of_graph.rbegin(); x != order_of_graph.rend(); ++x)
+    if (is_head(x->node().op) || (is_view(x->node().op) && read_by_heads_.count(x->id())))
+      for (const Tensor& input : x->inputs()) read_by_heads_.insert(input.id());
   // Outer concats first: they may take over the parts of those inside.
   for (auto x = order_of_graph.rbegin(); x != order_of_graph.rend(); ++x)
     if (std::holds_alternative<Concat>(x->node().op) && !inner_.count(x->id())) {
@@ -65,38 +68,63 @@ FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(lay
   }
 }
 
-// A part that is a view is stored from what it views: a computation's own kernel, or the parts of another concat.
+// Whether what is not a head reads x at this place in a concat as fast as in a slot of its own: in whole pieces of 16
+// bytes.
+bool FusionGraph::can_be_read_at(const View& view, const Tensor& x) const {
+  const auto piece = static_cast<std::int64_t>(16 / size_of(x.dtype()));
+  bool is_aligned = view.shape == x.shape() && view.offset % piece == 0;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const std::int64_t stride = view.strides[static_cast<std::size_t>(axis)];
+    is_aligned &= x.shape()[axis] == 1 || stride == 1 || stride % piece == 0;
+  }
+  return is_aligned && !read_by_heads_.count(x.id());
+}
+
+// A part that is a view is stored from what it views: a computation's own kernel, or the parts of another concat. That
+// one, if others read it, too, is read in the whole.
 void FusionGraph::add_parts(const Tensor& concat) {
   struct Placed {
     Tensor value;
     View view;
     bool is_read_otherwise;
+    std::int64_t order;
+    std::optional<std::size_t> first = {};  // of the parts of an inner concat, behind these
   };
   std::vector<int>& parts = parts_of_[concat.id()];
-  std::vector<Placed> left{{concat, whole(concat.shape(), layout_.strides(concat)), false}};  // the next one last
+  std::vector<Placed> left;  // the next one last
+  left.push_back({concat, whole(concat.shape(), layout_.strides(concat)), false, 2 * concat.node().number});
   while (!left.empty()) {
-    auto [value, view, is_read_otherwise] = std::move(left.back());
+    auto [value, view, is_read_otherwise, order, first] = std::move(left.back());
     left.pop_back();
+    if (first) {
+      home_.emplace(value.id(), Home{{concat, std::move(view)}, *first, parts.size()});
+      continue;
+    }
     while (const std::optional<View> below = seen_through(view, value)) {
       view = *below;
       value = value.inputs()[0];
       is_read_otherwise |= readers_.at(value.id()) > 1;
     }
-    if (const auto* inner = std::get_if<Concat>(&value.node().op); inner && !is_read_otherwise) {
+    const auto* inner = std::get_if<Concat>(&value.node().op);
+    if (inner && (!is_read_otherwise || (can_be_read_at(view, value) && !inner_.count(value.id())))) {
       inner_.insert(value.id());
+      if (is_read_otherwise) {
+        order = 2 * value.node().number;
+        left.push_back({value, view, true, order, parts.size()});
+      }
       std::int64_t end = value.shape()[inner->axis];
       for (auto input = value.inputs().rbegin(); input != value.inputs().rend(); ++input) {
         View part = view;
         part.shape = input->shape();
         end -= input->shape()[inner->axis];
         part.offset += end * view.strides[static_cast<std::size_t>(inner->axis)];
-        left.push_back({*input, std::move(part), readers_.at(input->id()) > 1});
+        left.push_back({*input, std::move(part), readers_.at(input->id()) > 1, order});
       }
       continue;
     }
     parts.push_back(static_cast<int>(units_.size()));
     part_.emplace(parts.back(), Part{concat, std::move(view)});
-    units_.push_back(copy_of(value, 2 * concat.node().number));
+    units_.push_back(copy_of(value, order));
   }
 }
 
@@ -138,8 +166,22 @@ View FusionGraph::stored(int unit) const {
   return whole(value.shape(), layout_.strides(value));
 }
 
+bool FusionGraph::store_in_concat(int part) {
+  const Tensor& value = units_[static_cast<std::size_t>(part)].value;
+  const Part& place = part_.at(part);
+  if (!can_be_read_at(place.view, value)) return false;
+  const std::vector<int>& parts = parts_of_.at(place.whole.id());
+  const auto at = static_cast<std::size_t>(std::ranges::find(parts, part) - parts.begin());
+  return home_.emplace(value.id(), Home{place, at, at + 1}).second;
+}
+
 std::vector<int> FusionGraph::writers(const Source& source) const {
   if (source.copy >= 0) return {source.copy};
+  if (const auto home = home_.find(source.written.id()); home != home_.end()) {
+    const auto parts = parts_of_.at(source.base.id()).begin();
+    const auto& [place, first, last] = home->second;
+    return {parts + static_cast<std::ptrdiff_t>(first), parts + static_cast<std::ptrdiff_t>(last)};
+  }
   if (const int unit = of(source.base); unit >= 0) return {unit};
   const auto parts = parts_of_.find(source.base.id());
   return parts == parts_of_.end() ? std::vector<int>{} : parts->second;
@@ -148,7 +190,7 @@ std::vector<int> FusionGraph::writers(const Source& source) const {
 Source FusionGraph::copied(const Tensor& x, const Strides& strides) {
   const auto [found, fresh] = copy_of_.try_emplace({x.id(), strides}, 0);
   if (fresh) strides_of_copy_[found->second = copy(x)] = strides;
-  return {x, found->second, whole(x.shape(), strides)};
+  return {x, found->second, whole(x.shape(), strides), x};
 }
 
 bool FusionGraph::suits(const View& view, const Tensor& x, Reading reading) const {
@@ -168,7 +210,9 @@ Source FusionGraph::source(const Tensor& x, Reading reading) {
   for (; is_view(base.node().op); base = base.inputs()[0]) views.push_back(base);
   Source source = std::holds_alternative<Constant>(base.node().op)
                       ? copied(base, base.shape().row_major())
-                      : Source{base, -1, whole(base.shape(), layout_.strides(base))};
+                      : Source{base, -1, whole(base.shape(), layout_.strides(base)), base};
+  if (const auto home = home_.find(base.id()); home != home_.end())
+    source.base = home->second.place.whole, source.view = home->second.place.view;
   for (auto at = views.rbegin(); at != views.rend(); ++at) {
     std::optional<View> view = compose(source.view, at->node().op, at->shape());
     if (!view) {  // strides cannot say it: copy the view's input, in its layout if strides can say that

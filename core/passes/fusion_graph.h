@@ -30,6 +30,7 @@ struct Source {
   Tensor base = {};
   int copy = -1;  ///< the unit of the copy that holds the elements; -1: the base's own slot
   View view = {};
+  Tensor written = {};  ///< what is read of the base: all of it, or a value that is stored in this concat alone
 };
 
 /// How a unit reads another: from its register, its carried value, the register of a head of another shape, or memory.
@@ -63,6 +64,9 @@ class FusionGraph {
     View view = {};
   };
   std::optional<Part> part(int unit) const;
+  /// Lets others read a part's value in the concat alone, if it can be read there as fast as in a slot of its own. Call
+  /// it where the part's kernel computes the value, which all other kernels read as it is.
+  bool store_in_concat(int part);
   /// The storage from which x is read.
   Source source(const Tensor& x, Reading reading = Reading::any);
   /// Where a unit that is no copy stores its value, seen from the unit's positions.
@@ -79,6 +83,7 @@ class FusionGraph {
  private:
   Source copied(const Tensor& x, const Strides& strides);
   void add_parts(const Tensor& concat);
+  bool can_be_read_at(const View& view, const Tensor& x) const;
   void shape_alike(const std::vector<int>& parts);
   bool suits(const View& view, const Tensor& x, Reading reading) const;
   const Layout& layout_;
@@ -86,7 +91,13 @@ class FusionGraph {
   std::vector<Edge> edges_;
   std::unordered_map<const Node*, int> unit_of_;
   std::unordered_map<const Node*, int> readers_;  // how many nodes and roots read a node
-  std::unordered_set<const Node*> inner_;         // concats whose parts are those of another
+  struct Home {
+    Part place;
+    std::size_t first = 0, last = 0;  // of the concat's parts
+  };
+  std::unordered_map<const Node*, Home> home_;  // values that are stored in a concat alone
+  std::unordered_set<const Node*> read_by_heads_;
+  std::unordered_set<const Node*> inner_;  // concats whose parts are those of another
   std::map<std::pair<const Node*, Strides>, int> copy_of_;
   std::unordered_map<int, Strides> strides_of_copy_;
   std::unordered_map<const Node*, std::vector<int>> parts_of_;

@@ -158,8 +158,8 @@ Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
 
 KernelBuilder::Written KernelBuilder::written(int u) {
   const FusionNode& writer = unit(u);
-  if (const auto part = units_.part(u)) return {slot_of({part->whole, -1, {}}), part->view};
-  const int slot = slot_of({writer.value, writer.kind == FusionNode::Kind::copy ? u : -1, {}});
+  if (const auto part = units_.part(u)) return {slot_of({part->whole, -1, {}, {}}), part->view};
+  const int slot = slot_of({writer.value, writer.kind == FusionNode::Kind::copy ? u : -1, {}, {}});
   return {slot, whole(writer.value.shape(), strides_in(slot, writer.value.shape()))};
 }
 
@@ -182,11 +182,20 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
     for (int u : groups[g].units) group_of_[static_cast<std::size_t>(u)] = static_cast<int>(g);
   std::vector<std::set<int>> after(groups.size());
   stored_.assign(units_.all().size(), 0);
+  std::vector<char> is_viewed(units_.all().size(), 0);
   auto group = [&](int u) { return group_of_[static_cast<std::size_t>(u)]; };
   for (const Edge& edge : units_.edges()) {
     if (group(edge.from) == group(edge.to)) continue;
     stored_[static_cast<std::size_t>(edge.from)] = 1;
+    is_viewed[static_cast<std::size_t>(edge.from)] |= edge.kind != EdgeKind::direct;
     after[static_cast<std::size_t>(group(edge.from))].insert(group(edge.to));
+  }
+  // What a kernel stores in a concat, others read there.
+  for (std::size_t u = 0; u < stored_.size(); ++u) {
+    const int part = static_cast<int>(u), from = units_.part(part) ? units_.of(unit(part).value) : -1;
+    if (from < 0 || is_root(from) || group(from) != group(part)) continue;
+    char& is_stored = stored_[static_cast<std::size_t>(from)];
+    if (is_stored && !is_viewed[static_cast<std::size_t>(from)]) is_stored = !units_.store_in_concat(part);
   }
   for (std::size_t u = 0; u < stored_.size(); ++u) {
     const bool copy = unit(static_cast<int>(u)).kind == FusionNode::Kind::copy;
@@ -255,6 +264,7 @@ void KernelBuilder::protect_variables(const FusedGroup& group, Kernel& kernel) {
   for (std::size_t at = 0; at < kernel.stages.size(); ++at)
     for (const Store& store : kernel.stages[at].stores) {
       Access& target = kernel.stores[static_cast<std::size_t>(store.access)];
+      if (!writer_of_leaf_.count(target.slot)) continue;
       bool safe = true;
       for (std::size_t load = 0; load < kernel.loads.size(); ++load) {
         const Access& read = kernel.loads[load];

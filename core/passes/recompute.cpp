@@ -58,7 +58,7 @@ class Recomputer {
     int instructions = 0;
   };
 
-  // Operands of heads and what is seen through views go to memory.
+  // Operands of heads, what is seen through views, and arrays side by side go to memory.
   void find_stored() {
     for (const Tensor& x : order_) {
       const Op& op = x.node().op;
@@ -67,7 +67,8 @@ class Recomputer {
         readers_[input.id()].push_back(x);
         if (!in_registers) stored_.insert(input.id());
       }
-      if (const auto* input = std::get_if<Input>(&op); input && !input->variable) stored_.insert(x.id());
+      const auto* input = std::get_if<Input>(&op);
+      if ((input && !input->variable) || std::holds_alternative<Concat>(op)) stored_.insert(x.id());
     }
   }
 

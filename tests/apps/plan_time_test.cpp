@@ -2,6 +2,7 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "nixie/apps/trainer/trainer.h"
@@ -32,7 +33,9 @@ double seconds_of_plan(int layers) {
 
 TEST(PlanTime, IsInProportionToTheLayers) {
   seconds_of_plan(4);
-  const double few = seconds_of_plan(40), many = seconds_of_plan(160);
+  double few = seconds_of_plan(40), many = seconds_of_plan(160);
+  for (int i = 0; i < 2; ++i)  // the least, as other programs use the caches, too
+    few = std::min(few, seconds_of_plan(40)), many = std::min(many, seconds_of_plan(160));
   EXPECT_LT(many, 7 * few);
 }
 

@@ -188,6 +188,91 @@ TEST(Fusion, OutputsThatOthersReadThroughViewsAreNotCopied) {
   for (const Kernel& kernel : plan.kernels) EXPECT_FALSE(kernel.label.starts_with("copy")) << to_string(plan);
 }
 
+// What is stored in a concat is stored there alone, if it can be read there as well: dense nets copy no features.
+TEST(Fusion, PartsAreReadInTheirConcat) {
+  using Tensors = std::vector<Tensor>;
+  using Value = std::function<Tensor(const Tensor&)>;  // of what is concatenated or a part
+  struct Case {
+    const char* what;
+    std::vector<Shape> inputs;
+    std::function<Tensors(const Tensors& in, const Value& value)> results;
+    std::int64_t stored;  // elements, by all kernels
+  };
+  const auto grown = [](const Tensor& x, const Value& value) { return value(concat({x, tanh(mean(x, {1}))}, 1)); };
+  const Shape rows{2, 4, 8};
+  const Case cases[] = {
+      {"a chain",
+       {rows},
+       [&](const Tensors& in, const Value& value) -> Tensors {
+         return {grown(grown(grown(in[0] * 2, value), value), value) + 1};
+       },
+       16 * (4 + 3 + 7)},
+      {"a chain whose middle is a result",
+       {rows},
+       [&](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor middle = grown(in[0] * 2, value);
+         return {middle, grown(middle, value) + 1};
+       },
+       16 * (5 + 5 + 1 + 6)},
+      {"a computed part",
+       {rows, rows},
+       [](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor part = value(exp(in[0]));
+         return {value(concat({part, in[1]}, 1)) + 1, sum(part, {1}), sum(part, {2})};
+       },
+       16 * (4 + 4 + 8 + 1) + 8},
+      {"a part that is read through a view",
+       {rows, rows, {2, 8, 4}},
+       [](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor part = value(exp(in[0]));
+         return {value(concat({part, in[1]}, 1)) + 1, permute(part, {0, 2, 1}) + in[2]};
+       },
+       16 * (4 + 8 + 8 + 4)},
+      {"a part that a product reads",
+       {rows, rows, {8, 3}},
+       [](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor part = value(exp(in[0]));
+         return {value(concat({part, in[1]}, 1)) + 1, matmul(part, in[2])};
+       },
+       16 * (4 + 8 + 8) + 24},
+      {"an inner concat that a product reads",
+       {rows, {8, 3}},
+       [&](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor inner = grown(in[0] * 2, value);
+         return {grown(inner, value) + 1, matmul(inner, in[1])};
+       },
+       16 * (5 + 6 + 6) + 30},
+      {"a concat in two others",
+       {rows, rows, rows},
+       [&](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor inner = grown(in[0] * 2, value);
+         return {value(concat({inner, in[1]}, 1)) + 1, value(concat({in[2], inner}, 1)) + 2, sum(inner, {1})};
+       },
+       16 * (9 + 9 + 9 + 9 + 1)},
+      {"a place that is no multiple of 16 bytes",
+       {{2, 4, 3}, {2, 4, 3}},
+       [&](const Tensors& in, const Value& value) -> Tensors {
+         const Tensor part = value(exp(in[0]));
+         return {value(concat({in[1], part}, 2)) + 1, sum(part, {1}), sum(part, {2})};
+       },
+       24 + 48 + 48 + 6 + 8},
+  };
+  for (const Case& of : cases) {
+    Tensors in;
+    for (const Shape& shape : of.inputs) in.push_back(random_array(shape, -1, 1, static_cast<unsigned>(in.size() + 1)));
+    const Tensors results = of.results(in, [](const Tensor& x) { return x; });
+    const Tensors expected = of.results(in, [](const Tensor& x) { return evaluate(x, cpu()); });
+    for (std::size_t i = 0; i < results.size(); ++i)
+      testing::expect_values(results[i], testing::values_of(expected[i]), 1e-14);
+    const Plan plan = plan_of(results);
+    std::int64_t stored = 0;
+    for (const Kernel& kernel : plan.kernels)
+      for (const Stage& stage : kernel.stages)
+        stored += std::ssize(stage.stores) * (stage.full ? kernel.domain : kept_shape(kernel)).size();
+    EXPECT_EQ(stored, of.stored) << of.what << "\n" << to_string(plan);
+  }
+}
+
 // The CPU, which counts what it compiles.
 class CountingBackend final : public Backend {
  public:

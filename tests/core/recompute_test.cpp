@@ -185,6 +185,18 @@ TEST(Recompute, NormalisesASumOfBranchesAgain) {
   EXPECT_EQ(stores_of(plan_of(outputs, true), other.shape()), 4) << to_string(plan_of(outputs, true));
 }
 
+// So are arrays side by side, which are in memory anyway.
+TEST(Recompute, NormalisesAConcatAgain) {
+  const Layers layers;
+  const Tensor third = random_array({4, 3, 3, 3}, -1, 1, 7), last = random_array({5, 8, 3, 3}, -1, 1, 8);
+  const Tensor both = concat({conv(layers.x, layers.first), conv(layers.x, third)}, 1);
+  const Tensor y = conv(relu(standardize(both, {0, 2, 3}, 1e-5f)), last);
+  const auto outputs = gradients(sum(y * y), {layers.first, third});
+  // Two parts, the normalised value, and two gradients; before also the array less its mean.
+  EXPECT_EQ(stores_of(plan_of(outputs, false), both.shape()), 6) << to_string(plan_of(outputs, false));
+  EXPECT_EQ(stores_of(plan_of(outputs, true), both.shape()), 5) << to_string(plan_of(outputs, true));
+}
+
 // A graph in which nothing is read twice is handed back node by node.
 TEST(Recompute, KeepsTheNodesOfOtherGraphs) {
   const Tensor x = random_array({4, 6}, -1, 1, 1);
