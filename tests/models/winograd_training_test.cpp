@@ -13,7 +13,6 @@
 #include "nixie/models/model.h"
 #include "nixie/models/registry.h"
 #include "nixie/optimizers/optimizer.h"
-#include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {

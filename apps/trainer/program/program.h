@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <functional>
