@@ -273,6 +273,46 @@ TEST(Fusion, PartsAreReadInTheirConcat) {
   }
 }
 
+// Rows that grow by concats, of which reductions, views and products read any, evaluated at once and one after another.
+TEST(Fusion, RandomConcatsEqualTheirOpsOneAfterAnother) {
+  const auto grown = [](unsigned seed, const std::function<Tensor(const Tensor&)>& value) {
+    std::mt19937 random(seed);
+    const auto below = [&](std::size_t count) { return static_cast<std::size_t>(random() % count); };
+    std::vector<Tensor> all{random_array({2, 4, 8}, -1, 1, seed), random_array({2, 2, 8}, -1, 1, seed + 1)};
+    for (int i = 0; i < 14; ++i) {
+      const Tensor x = all[below(all.size())], y = all[below(all.size())];
+      const std::int64_t rows = x.shape()[1];
+      switch (below(6)) {
+        case 0:
+          all.push_back(value(tanh(mean(x, {1}))));
+          break;
+        case 1:
+          all.push_back(value(x * (mean(y, {1}) + 0.5)));
+          break;
+        case 2:
+          all.push_back(value(slice(x, {Index::all(), Index::range(rows / 2, rows)})));
+          break;
+        case 3:
+          all.push_back(value(tanh(matmul(permute(x, {0, 2, 1}), x))));
+          break;
+        default:
+          if (rows + y.shape()[1] <= 200) all.push_back(value(concat({x, y}, 1)));
+      }
+    }
+    std::vector<Tensor> results;
+    for (int i = 0; i < 3; ++i) results.push_back(all[below(all.size())]), results.push_back(sum(all.back(), {i}));
+    results.push_back(all.back());
+    return results;
+  };
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const std::vector<Tensor> found = evaluate(grown(seed, [](const Tensor& x) { return x; }), cpu());
+    const std::vector<Tensor> expected = grown(seed, [](const Tensor& x) { return evaluate(x, cpu()); });
+    for (std::size_t i = 0; i < found.size(); ++i)
+      testing::expect_values(found[i], testing::values_of(evaluate(expected[i], cpu())), 1e-12);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+}
+
 // The CPU, which counts what it compiles.
 class CountingBackend final : public Backend {
  public:
