@@ -2,15 +2,20 @@
 #
 # cmake -DCOMPILER=g++ -DINCLUDE=<folder of nixie/> -DFOLDER=<folder to write to> -P formula_mistakes.cmake
 
-function(compile name formula gradient)
-  file(WRITE ${FOLDER}/${name}.cpp "#include \"nixie/core/ops/elementwise.h\"
+# Parsed once.
+file(WRITE ${FOLDER}/ops.h "#include \"nixie/core/ops/elementwise.h\"
 #include \"nixie/core/ops/ops.h\"
+")
+set(compiler ${COMPILER} -std=c++20 -I${INCLUDE})
+execute_process(COMMAND ${compiler} ${FOLDER}/ops.h -o ${FOLDER}/ops.h.gch COMMAND_ERROR_IS_FATAL ANY)
+
+function(compile name formula gradient)
+  file(WRITE ${FOLDER}/${name}.cpp "#include \"ops.h\"
 using namespace nixie;
 using T = const Tensor&;
 const Elementwise op{\"op\", ${formula}, ${gradient}};
 ")
-  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${INCLUDE} ${FOLDER}/${name}.cpp
-                  ERROR_VARIABLE text RESULT_VARIABLE status)
+  execute_process(COMMAND ${compiler} -fsyntax-only ${FOLDER}/${name}.cpp ERROR_VARIABLE text RESULT_VARIABLE status)
   set(text "${text}" PARENT_SCOPE)
   set(status ${status} PARENT_SCOPE)
 endfunction()
