@@ -3,6 +3,7 @@
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/state/variable_memory.h"
+#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie::testing {
