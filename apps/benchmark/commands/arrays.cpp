@@ -1,4 +1,5 @@
 // Times each workload, on a GPU the quick ones on the CPU too, and says from which size on the GPU is faster.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "nixie/apps/benchmark/commands/commands.h"

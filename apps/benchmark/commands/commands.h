@@ -1,8 +1,11 @@
 // The subcommands. Each declares its options and columns beside its work, in the file of its name.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+
+namespace CLI {
+class App;
+}
 
 namespace nixie::benchmark {
 

@@ -209,15 +209,14 @@ void run(const Compare& command) {
 
 Subcommand add_compare(CLI::App& app) {
   const auto command = std::make_shared<Compare>();
-  CLI::App* compare = app.add_subcommand("compare", "the nets here and in PyTorch and JAX, in turn, with the ratios");
+  CLI::App* compare = add_command(app, "compare", "the nets here and in PyTorch and JAX, in turn, with the ratios");
   add_net_options(*compare, *command);
-  compare->add_option("--peers", command->peers, "the folder of the peers' programs, apps/peers by default");
-  compare->add_option("--python", command->python, "what runs them, python3 by default");
+  add_value(*compare, "--peers", command->peers, "the folder of the peers' programs, apps/peers by default");
+  add_value(*compare, "--python", command->python, "what runs them, python3 by default");
   add_names(*compare, "--engine", command->engines, {"eager", "graph", "compile", "max-autotune", "jit"},
             "the peers' ways to run a net; all but max-autotune by default");
-  compare
-      ->add_option("--peer-seconds", command->peer_seconds, "time limit of each peer for all its rows, 600 by default")
-      ->check(CLI::Range(1.0, 86400.0));
+  add_number(*compare, "--peer-seconds", command->peer_seconds,
+             "time limit of each peer for all its rows, 600 by default", 1.0, 86400.0);
   return {compare, [command] { run(*command); }};
 }
 

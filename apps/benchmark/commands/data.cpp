@@ -94,11 +94,11 @@ void run(const Data& command) {
 
 Subcommand add_data(CLI::App& app) {
   const auto command = std::make_shared<Data>();
-  CLI::App* data = app.add_subcommand("data", "images per second of the loader");
+  CLI::App* data = add_command(app, "data", "images per second of the loader");
   add_assignments(*data, command->assignments,
-                  *data->add_option("--config", command->config, "the data of a configuration; else drawn images"));
-  data->add_option("--threads", command->threads, "that decode; one per core by default")->check(CLI::Range(1, 1024));
-  data->add_option("--seconds", command->seconds, "of each row, 1 by default")->check(CLI::Range(0.01, 3600.0));
+                  add_value(*data, "--config", command->config, "the data of a configuration; else drawn images"));
+  add_number(*data, "--threads", command->threads, "that decode; one per core by default", 1, 1024);
+  add_number(*data, "--seconds", command->seconds, "of each row, 1 by default", 0.01, 3600.0);
   add_files(*data, command->files, true, false);
   return {data, [command] { run(*command); }};
 }

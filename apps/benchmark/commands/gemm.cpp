@@ -1,4 +1,5 @@
 // The grid: nervanagpu's small, odd and large sizes, linear layers of 1k to 4k over 16 to 128 images, and whole layers.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>

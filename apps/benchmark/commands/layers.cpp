@@ -86,7 +86,7 @@ void run(const Layers& command) {
 Subcommand add_layers(CLI::App& app) {
   const auto command = std::make_shared<Layers>();
   CLI::App* layers =
-      app.add_subcommand("layers", "every layer of a net alone, in each role, against the roofline and cuDNN");
+      add_command(app, "layers", "every layer of a net alone, in each role, against the roofline and cuDNN");
   add_net_options(*layers, *command, "alexnet by default");
   add_peer(*layers, command->peer);
   return {layers, [command] { run(*command); }};

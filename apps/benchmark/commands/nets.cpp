@@ -36,12 +36,11 @@ void run(const NetChoice& choice) {
 
 Subcommand add_nets(CLI::App& app) {
   const auto choice = std::make_shared<NetChoice>();
-  CLI::App* nets = app.add_subcommand("nets", "fprop, bprop and training step of convnet-benchmarks' nets, checked");
+  CLI::App* nets = add_command(app, "nets", "fprop, bprop and training step of convnet-benchmarks' nets, checked");
   add_net_options(*nets, *choice);
-  nets->add_flag("--nervana", choice->nervana,
-                 "nervanagpu's variant: no biases, ReLU at the end, hidden layers of 3072")
-      ->excludes(nets->get_option("--config"));
-  nets->add_flag("--bytes", choice->bytes, "images are stored as bytes and normalised where the net reads them");
+  add_flag(*nets, "--nervana", choice->nervana,
+           "nervanagpu's variant: no biases, ReLU at the end, hidden layers of 3072", "--config");
+  add_flag(*nets, "--bytes", choice->bytes, "images are stored as bytes and normalised where the net reads them");
   return {nets, [choice] { run(*choice); }};
 }
 

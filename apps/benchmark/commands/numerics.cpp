@@ -156,7 +156,7 @@ void run(const Numerics& command) {
 Subcommand add_numerics(CLI::App& app) {
   const auto command = std::make_shared<Numerics>();
   CLI::App* numerics =
-      app.add_subcommand("numerics", "the error of products of f32 over distributions of operands, beside f64");
+      add_command(app, "numerics", "the error of products of f32 over distributions of operands, beside f64");
   add_names(*numerics, "--precision", command->precisions, {"ieee", "fp32", "tf32"},
             "by default all on a GPU, fp32 on a CPU");
   add_machine(*numerics, command->machine);

@@ -1,6 +1,7 @@
 // Declares each option once.
 #include "nixie/apps/benchmark/commands/options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "nixie/apps/trainer/program/arguments.h"
@@ -8,6 +9,28 @@
 #include "nixie/configs/parse/config.h"
 
 namespace nixie::benchmark {
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* doc) { return app.add_subcommand(name, doc); }
+
+template <class T>
+CLI::Option& add_value(CLI::App& app, const char* flag, T& value, const char* doc) {
+  return *app.add_option(flag, value, doc);
+}
+template CLI::Option& add_value(CLI::App&, const char*, std::string&, const char*);
+template CLI::Option& add_value(CLI::App&, const char*, std::filesystem::path&, const char*);
+template CLI::Option& add_value(CLI::App&, const char*, double&, const char*);
+
+template <class T>
+void add_number(CLI::App& app, const char* flag, T& value, const char* doc, T low, T high) {
+  app.add_option(flag, value, doc)->check(CLI::Range(low, high));
+}
+template void add_number(CLI::App&, const char*, int&, const char*, int, int);
+template void add_number(CLI::App&, const char*, double&, const char*, double, double);
+
+void add_flag(CLI::App& app, const char* flag, bool& value, const char* doc, const char* excluded) {
+  CLI::Option* option = app.add_flag(flag, value, doc);
+  if (excluded) option->excludes(app.get_option(excluded));
+}
 
 void add_names(CLI::App& app, const char* flag, std::vector<std::string>& values, const std::vector<std::string>& names,
                const char* doc) {
@@ -18,14 +41,12 @@ void add_precisions(CLI::App& app, std::vector<std::string>& values, const char*
   add_names(app, "--precision", values, precision_names(), doc);
 }
 
-void add_runs(CLI::App& app, int& runs, const char* doc) {
-  app.add_option("--runs", runs, doc)->check(CLI::Range(1, kMost));
-}
+void add_runs(CLI::App& app, int& runs, const char* doc) { add_number(app, "--runs", runs, doc, 1, kMost); }
 
 void add_machine(CLI::App& app, Machine& machine) {
   app.add_option("--backend", machine.backend, "by default a GPU where there is one")
       ->check(word_of({"auto", "cpu", "cuda"}));
-  app.add_option("--threads", machine.threads, "of the CPU; all by default")->check(CLI::Range(1, 1024));
+  add_number(app, "--threads", machine.threads, "of the CPU; all by default", 1, 1024);
 }
 
 void add_files(CLI::App& app, Files& files, bool csv, bool plot) {
@@ -34,9 +55,7 @@ void add_files(CLI::App& app, Files& files, bool csv, bool plot) {
   if (plot) add_output(app, "--plot", files.plot, "the same as a chart, .svg, by python3", ".svg");
 }
 
-void add_batch(CLI::App& app, int& batch, const char* doc) {
-  app.add_option("--batch", batch, doc)->check(CLI::Range(1, kMost));
-}
+void add_batch(CLI::App& app, int& batch, const char* doc) { add_number(app, "--batch", batch, doc, 1, kMost); }
 
 void add_assignments(CLI::App& app, std::vector<std::string>& assignments, CLI::Option& config) {
   app.add_option("--set", assignments, "key.path=value: changes the configuration; may be repeated")
@@ -64,9 +83,8 @@ void add_net_options(CLI::App& app, NetChoice& choice, const char* nets) {
 void add_peer(CLI::App& app, PeerOptions& peer) {
   app.add_option("--peers", peer.peers, "the folder of the peers' programs, apps/peers by default")
       ->each([&](const std::string&) { peer.wanted = true; });
-  app.add_option("--python", peer.python, "what runs them, python3 by default");
-  app.add_option("--peer-seconds", peer.seconds, "time limit of the peer for all rows")
-      ->check(CLI::Range(1.0, 86400.0));
+  add_value(app, "--python", peer.python, "what runs them, python3 by default");
+  add_number(app, "--peer-seconds", peer.seconds, "time limit of the peer for all rows", 1.0, 86400.0);
   app.add_flag_callback(
       "--alone", [&] { peer.wanted = false; }, "no peer; on a CPU there is none unless --peers is given");
 }

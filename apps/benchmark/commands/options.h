@@ -1,13 +1,18 @@
-// Options that several subcommands share, and what they select.
+// Options that several subcommands share, and what they select. Most subcommands need no more of CLI11, whose headers
+// take as long to compile as all others.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "nixie/apps/benchmark/checks/precision.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/apps/benchmark/subjects/nets.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace nixie::benchmark {
 
@@ -28,6 +33,15 @@ struct NetChoice {
   Files files = {};
 };
 
+CLI::App* add_command(CLI::App& app, const char* name, const char* doc);
+/// A std::string, path or double.
+template <class T>
+CLI::Option& add_value(CLI::App& app, const char* flag, T& value, const char* doc);
+/// An int or double from low to high.
+template <class T>
+void add_number(CLI::App& app, const char* flag, T& value, const char* doc, T low, T high);
+/// A flag that cannot be given together with an option, if that is named.
+void add_flag(CLI::App& app, const char* flag, bool& value, const char* doc, const char* excluded = nullptr);
 /// A list separated by commas, of these names.
 void add_names(CLI::App& app, const char* flag, std::vector<std::string>& values, const std::vector<std::string>& names,
                const char* doc);

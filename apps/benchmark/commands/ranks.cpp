@@ -173,12 +173,12 @@ void run(const RanksChoice& choice) {
 
 Subcommand add_ranks(CLI::App& app) {
   const auto choice = std::make_shared<RanksChoice>();
-  CLI::App* ranks = app.add_subcommand("ranks", "under mpirun: sums and training steps on several ranks");
+  CLI::App* ranks = add_command(app, "ranks", "under mpirun: sums and training steps on several ranks");
   add_net_options(*ranks, *choice);
-  ranks->add_option("--peers", choice->peers, "a folder with torch_ddp.py, such as apps/peers: PyTorch's DDP beside");
-  ranks->add_option("--python", choice->python, "what runs it, python3 by default");
-  ranks->add_option("--peer-seconds", choice->peer_seconds, "its time limit for all rows, 600 by default")
-      ->check(CLI::Range(1.0, 86400.0));
+  add_value(*ranks, "--peers", choice->peers, "a folder with torch_ddp.py, such as apps/peers: PyTorch's DDP beside");
+  add_value(*ranks, "--python", choice->python, "what runs it, python3 by default");
+  add_number(*ranks, "--peer-seconds", choice->peer_seconds, "its time limit for all rows, 600 by default", 1.0,
+             86400.0);
   return {ranks, [choice] { run(*choice); }};
 }
 

@@ -48,7 +48,7 @@ void run(const NetChoice& choice) {
 
 Subcommand add_scaling(CLI::App& app) {
   const auto choice = std::make_shared<NetChoice>();
-  CLI::App* scaling = app.add_subcommand("scaling", "the cost of a net over its batch, depth and image size");
+  CLI::App* scaling = add_command(app, "scaling", "the cost of a net over its batch, depth and image size");
   add_precisions(*scaling, choice->precisions, "fp16 on a GPU, fp32 on a CPU by default");
   add_machine(*scaling, choice->machine);
   add_runs(*scaling, choice->runs, "timed runs, 10 by default");

@@ -113,12 +113,12 @@ void run(const Steps& command) {
 
 Subcommand add_steps(CLI::App& app) {
   const auto command = std::make_shared<Steps>();
-  CLI::App* steps = app.add_subcommand("steps", "whole training steps of small nets, each in its own process");
+  CLI::App* steps = add_command(app, "steps", "whole training steps of small nets, each in its own process");
   add_names(*steps, "--net", command->nets, names_of(step_nets()), "which nets, separated by commas; all by default");
   add_machine(*steps, command->machine);
   add_batch(*steps, command->batch, "images of a step; each net's own by default");
   add_runs(*steps, command->runs, "timed steps; by default as many as fill two seconds, 20 to 200");
-  steps->add_option("--rate", command->rate, "learning rate, 0.01 by default");
+  add_value(*steps, "--rate", command->rate, "learning rate, 0.01 by default");
   add_files(*steps, command->files, false, false);
   return {steps, [command] { run(*command); }};
 }

@@ -1,5 +1,6 @@
 // `benchmark sweep`: layers that are drawn or listed in a file, each checked in double, beside cuDNN and cuBLAS.
 // Compiles all layers in parallel, then times them one after the other.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 

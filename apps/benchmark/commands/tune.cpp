@@ -60,7 +60,7 @@ void run(const NetChoice& command) {
 Subcommand add_tune(CLI::App& app) {
   const auto choice = std::make_shared<NetChoice>();
   CLI::App* tune =
-      app.add_subcommand("tune", "measures the fastest algorithm of each kernel of the nets, for later runs");
+      add_command(app, "tune", "measures the fastest algorithm of each kernel of the nets, for later runs");
   add_net_or_config(*tune, *choice);
   add_precisions(*tune, choice->precisions, "by default fp16,fp32");
   add_batch(*tune, choice->batch);
