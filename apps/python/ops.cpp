@@ -41,6 +41,16 @@ struct Argument<Axes> {
   static const Axes& value(const AxesArgument& given) { return given.axes; }
 };
 template <>
+struct Argument<std::optional<Axes>> {
+  using Type = std::optional<AxesArgument>;
+  static std::optional<Axes> value(const Type& given) { return given ? std::optional(given->axes) : std::nullopt; }
+};
+template <class T>
+struct Argument<std::vector<T>> {
+  using Type = NumbersArgument<T>;
+  static const std::vector<T>& value(const Type& given) { return given.numbers; }
+};
+template <>
 struct Argument<Dtype> {
   using Type = DtypeArgument;
   static Dtype value(const DtypeArgument& given) { return given.dtype; }
@@ -123,6 +133,12 @@ void leaf(py::module_& module, const char* name, Tensor (*function)(P...)) {
   });
 }
 
+Axes all_axes(T x) {
+  Axes axes;
+  for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
 #define UNARY(name)                    \
   {                                    \
 #name, [](T x) { return name(x); } \
@@ -131,9 +147,10 @@ void leaf(py::module_& module, const char* name, Tensor (*function)(P...)) {
   {                                            \
 #name, [](T a, T b) { return name(a, b); } \
   }
-#define REDUCTION(name)                                                                 \
-  {                                                                                     \
-#name, [](T x, const Axes& axes, bool keepdims) { return name(x, axes, keepdims); } \
+#define REDUCTION(name)                                                                \
+  {                                                                                    \
+#name, [](T x, const std::optional <Axes>& axes,                                   \
+              bool keepdims) { return name(x, axes ? *axes : all_axes(x), keepdims); } \
   }
 const std::pair<const char*, Tensor (*)(T)> kUnary[] = {
     UNARY(logical_not), UNARY(floating), UNARY(sign), UNARY(sqrt),     UNARY(rsqrt),        UNARY(square),
@@ -145,7 +162,7 @@ const std::pair<const char*, Tensor (*)(T)> kUnary[] = {
 const std::pair<const char*, Tensor (*)(T, T)> kBinary[] = {BINARY(logical_and), BINARY(logical_or), BINARY(fmod),
                                                             BINARY(atan2),       BINARY(maximum),    BINARY(minimum),
                                                             BINARY(relu),        BINARY(elu)};
-const std::pair<const char*, Tensor (*)(T, const Axes&, bool)> kReductions[] = {
+const std::pair<const char*, Tensor (*)(T, const std::optional<Axes>&, bool)> kReductions[] = {
     REDUCTION(sum),      REDUCTION(prod),   REDUCTION(max),      REDUCTION(min),    REDUCTION(mean),
     REDUCTION(variance), REDUCTION(stddev), REDUCTION(argmax),   REDUCTION(argmin), REDUCTION(any),
     REDUCTION(all),      REDUCTION(norm),   REDUCTION(logsumexp)};

@@ -1,12 +1,13 @@
 """Functions that put elements elsewhere."""
 
 import builtins
+import operator
 
 from . import _core
 
 
 def _tuple(axes):
-    return (axes,) if isinstance(axes, int) else tuple(axes)
+    return tuple(axes) if isinstance(axes, (tuple, list)) else (operator.index(axes),)
 
 
 def normal_axis(axis, rank, what):
@@ -23,7 +24,7 @@ def reshape(x, /, shape, *, copy=None):
     array([[0, 1],
            [2, 3]], dtype=int32)
     """
-    return _core.reshape(x, list(_tuple(shape)))
+    return _core.reshape(x, shape)
 
 
 def permute_dims(x, /, axes):
@@ -72,13 +73,13 @@ def expand_dims(x, /, axis=0):
     return _core.expand_dims(x, [normal_axis(each, rank, "expand_dims") for each in axes])
 
 
-def squeeze(x, /, axis):
-    """Drops axes of size 1.
+def squeeze(x, /, axis=None):
+    """Drops axes of size 1, by default all.
 
     >>> nixie.squeeze(nixie.zeros((3, 1)), 1).shape
     (3,)
     """
-    return _core.squeeze(x, axis)
+    return _core.squeeze(x, [i for i, size in enumerate(x.shape) if size == 1] if axis is None else axis)
 
 
 def broadcast_to(x, /, shape):
@@ -88,7 +89,7 @@ def broadcast_to(x, /, shape):
     array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    return _core.broadcast_to(x, list(_tuple(shape)))
+    return _core.broadcast_to(x, shape)
 
 
 def broadcast_arrays(*arrays):
@@ -117,7 +118,7 @@ def broadcast_shapes(*shapes):
     return tuple(result)
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays, /, axis=0):
     """Arrays side by side; along axis None each is flattened first.
 
     >>> nixie.concat([nixie.arange(2), nixie.arange(1)])
@@ -128,7 +129,7 @@ def concat(arrays, /, *, axis=0):
     return _core.concat(list(arrays), axis)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays, /, axis=0):
     """Arrays side by side along a new axis.
 
     >>> nixie.stack([nixie.arange(2), nixie.arange(2)]).shape
@@ -147,7 +148,7 @@ def unstack(x, /, *, axis=0):
     return tuple(_core.slice(x, [slice(None)] * axis + [i]) for i in range(x.shape[axis]))
 
 
-def flip(x, /, *, axis=None):
+def flip(x, /, axis=None):
     """The elements in reverse order along axes, by default along all.
 
     >>> nixie.flip(nixie.arange(3))
@@ -156,7 +157,7 @@ def flip(x, /, *, axis=None):
     return _core.flip(x, list(range(x.ndim)) if axis is None else axis)
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x, /, shift, axis=None):
     """Moves elements cyclically along axes; without an axis along the flattened array.
 
     >>> nixie.roll(nixie.arange(4), 1)
@@ -165,7 +166,7 @@ def roll(x, /, shift, *, axis=None):
     if axis is None:
         return _core.reshape(_core.roll(_core.reshape(x, [-1]), shift, 0), list(x.shape))
     axes = _tuple(axis)
-    shifts = _tuple(shift) if not isinstance(shift, int) else (shift,) * len(axes)
+    shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     for by, along in zip(shifts, axes):
         x = _core.roll(x, by, along)
     return x
@@ -177,10 +178,10 @@ def tile(x, repetitions, /):
     >>> nixie.tile(nixie.arange(2), (2,))
     array([0, 1, 0, 1], dtype=int32)
     """
-    return _core.tile(x, list(_tuple(repetitions)))
+    return _core.tile(x, repetitions)
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x, repeats, /, axis=None):
     """Repeats each element; without an axis those of the flattened array. `repeats` is one number, or a number for
     each element, of which the host must know the values: the result's shape depends on them.
 
@@ -217,7 +218,7 @@ def pad(x, pad_width, /, *, constant_values=0):
     return _core.pad(x, [low for low, _ in pairs], [high for _, high in pairs], float(constant_values))
 
 
-def take(x, indices, /, *, axis=None):
+def take(x, indices, /, axis=None):
     """x[.., indices, ..] along an axis; negative indices count from the end. An index out of range raises ValueError
     if it is known here; one that is computed reads NaN, or the largest integer.
 
