@@ -37,7 +37,7 @@ xp.tensordot(x, x, axes=([0, 1], [0, 1])); xp.tensordot(c, c, axes=([1, 2], [1, 
 xp.linalg.outer(x[0], x[1]); xp.linalg.trace(x @ x.T); xp.linalg.diagonal(x); xp.linalg.cross(x, x[::-1])
 xp.linalg.matrix_power(x @ x.T, 3); xp.linalg.matrix_norm(x); xp.linalg.vector_norm(x, ord=1)
 x.ravel(); x.copy(); c.swapaxes(0, 2); x.repeat(2); x.repeat(2, axis=0); x.take([0, 3]); x.take([2, 0], axis=1); x.argsort(axis=0); x.round(1); x.round()
-x.std(ddof=1); x.var(axis=0, ddof=1); x.cumsum(); x.diagonal(); x.diagonal(1); x.trace(); x.item(2); x.item(1, 2); divmod(x, 2)[1]; divmod(7, i)[0]; 4.0 in x; 7 in x
+x.std(ddof=1); x.var(axis=0, ddof=1); x.cumsum(); x.diagonal(); x.diagonal(1); x.trace(); x.item(2); x.item(1, 2); x.item((1, 0)); divmod(x, 2)[1]; divmod(7, i)[0]; 4.0 in x; 7 in x
 x + [1, 2, 3]; [1.0, 2.0, 3.0] * x; x == [3, 1, 4]; [[0], [1]] - i; (1, 2, 3) @ x.T; xp.where([[True], [False]], x, 0.0); xp.maximum([1, 5], i[:, :2])
 xp.take(x, [2, 0], axis=1); xp.sum([1, 2]); xp.mean([1.0, 2.0]); xp.max([[1], [2]], axis=0); xp.reshape([1, 2, 3, 4], (2, 2)); xp.concatenate([x, [[7, 8, 9]]])
 xp.sum(x, 1); xp.mean(x, 0); xp.max(x, 1); xp.any(x > 3, 0); xp.squeeze(x[None]); xp.sum(x, axis=np.int64(1)); xp.zeros(np.int64(3)); x.reshape(np.int64(6))

@@ -224,10 +224,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    shape = [n_rows, n_rows if n_cols is None else n_cols]
-    k = max(-shape[0], min(k, shape[1]))
-    row, column = (_core.coordinate(shape, axis, _device(device)) for axis in (0, 1))
-    return _core.cast(column - row == k, _core.float32 if dtype is None else as_dtype(dtype))
+    return _core.eye(n_rows, n_rows if n_cols is None else n_cols, k, _core.float32 if dtype is None else dtype, _device(device))
 
 
 def tril(x, /, *, k=0):

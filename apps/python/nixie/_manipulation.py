@@ -1,6 +1,5 @@
 """Functions that put elements elsewhere."""
 
-import builtins
 import operator
 
 from . import _core
@@ -53,13 +52,7 @@ def moveaxis(x, source, destination, /):
     >>> nixie.moveaxis(nixie.zeros((1, 2, 3)), 0, -1).shape
     (2, 3, 1)
     """
-    sources, destinations = ([normal_axis(axis, x.ndim, "moveaxis") for axis in _tuple(each)] for each in (source, destination))
-    if len(sources) != len(destinations):
-        raise ValueError(f"moveaxis: {len(sources)} axes to {len(destinations)} positions")
-    order = [axis for axis in range(x.ndim) if axis not in sources]
-    for to, axis in sorted(zip(destinations, sources)):
-        order.insert(to, axis)
-    return _core.permute(x, order)
+    return _core.moveaxis(x, source, destination)
 
 
 def expand_dims(x, /, axis=0):
@@ -108,14 +101,9 @@ def broadcast_shapes(*shapes):
     >>> nixie.broadcast_shapes((3,), (2, 1))
     (2, 3)
     """
-    rank = max((len(shape) for shape in shapes), default=0)
-    result = []
-    for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        if len(sizes) > 1:
-            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
+    import numpy
+
+    return numpy.broadcast_shapes(*shapes)
 
 
 def concat(arrays, /, axis=0):
@@ -190,21 +178,13 @@ def repeat(x, repeats, /, axis=None):
     """
     if axis is None:
         x, axis = _core.reshape(x, [-1]), 0
-    axis = normal_axis(axis, x.ndim, "repeat")
-    counts = repeats if isinstance(repeats, int) else [int(each) for each in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
-    if isinstance(counts, list):
-        if len(counts) == 1:
-            counts = counts[0]
-        elif len(counts) != x.shape[axis]:
-            raise ValueError(f"repeat: {len(counts)} numbers for an axis of {x.shape[axis]} elements")
-    if isinstance(counts, list):
-        from ._creation import asarray
+    import numpy
 
-        order = [i for i, count in enumerate(counts) for _ in builtins.range(count)]
-        return _core.take(x, asarray(order, dtype=_core.int32, device=x.device), axis)
-    shape = list(x.shape)
-    wide = _core.broadcast_to(_core.expand_dims(x, axis + 1), shape[: axis + 1] + [counts] + shape[axis + 1 :])
-    return _core.reshape(wide, shape[:axis] + [shape[axis] * counts] + shape[axis + 1 :])
+    counts = numpy.asarray(repeats)
+    if counts.ndim == 0:
+        return _core.repeat(x, int(counts), axis)
+    order = numpy.repeat(numpy.arange(x.shape[axis]), counts)
+    return _core.take(x, _core.from_numpy(order, _core.int32, x.device), axis)
 
 
 def pad(x, pad_width, /, *, constant_values=0):

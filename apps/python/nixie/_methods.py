@@ -104,6 +104,7 @@ def _swapaxes(self, first, second):
 
 def _item(self, *index):
     """One element as a number: of an array of one, or at an index, of one number that in the flattened array."""
+    index = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
     return _element(self.reshape(-1)[index] if len(index) == 1 else self[index] if index else self)
 
 

@@ -1,11 +1,10 @@
 """Functions that make fewer elements of many, and those of their order."""
 
 import math
-import operator
 
 from . import _core
 from ._creation import asarray
-from ._elementwise import _number, named
+from ._elementwise import named
 from ._manipulation import normal_axis
 from ._types import as_dtype, isdtype
 
@@ -123,17 +122,6 @@ def _scan(x, axis, initial, dtype, scan, neutral):
     return result
 
 
-def _products(x, axis):
-    """Products of the elements so far: of 2, 4, 8, ... neighbours in turn."""
-    rank, size, step = x.ndim, x.shape[axis], 1
-    x = _core.prod(_core.expand_dims(x, [rank]), [rank], False)  # of its type
-    while step < size:
-        earlier = _core.slice(x, [slice(None)] * axis + [slice(0, size - step)])
-        before = [step if each == axis else 0 for each in range(rank)]
-        x, step = x * _core.pad(earlier, before, [0] * rank, 1.0), 2 * step
-    return x
-
-
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     """The sums of the elements so far along an axis.
 
@@ -149,7 +137,7 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     >>> nixie.cumulative_prod(nixie.array([1, 2, 3]), include_initial=True)
     array([1, 1, 2, 6], dtype=int32)
     """
-    return _scan(x, axis, include_initial, dtype, _products, 1)
+    return _scan(x, axis, include_initial, dtype, _core.cumprod, 1)
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
@@ -158,15 +146,7 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     >>> nixie.diff(nixie.array([1, 4, 9]))
     array([3, 5], dtype=int32)
     """
-    axis = normal_axis(axis, x.ndim, "diff")
-    x = _core.concat([each for each in (prepend, x, append) if each is not None], axis)
-    for _ in range(n):
-        size = x.shape[axis]
-        if size == 0:
-            break
-        late, early = (_core.slice(x, [slice(None)] * axis + [slice(*ends)]) for ends in ((1, size), (0, size - 1)))
-        x = late != early if x.dtype == _core.bool else late - early
-    return x
+    return _core.diff(_core.concat([each for each in (prepend, x, append) if each is not None], axis), n, axis)
 
 
 def sort(x, /, axis=-1, *, descending=False, stable=True):
@@ -206,7 +186,4 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
         raise ValueError(f"searchsorted: side is {side!r}, expected 'left' or 'right'")
     if sorter is not None:
         x1 = _core.take(x1, sorter, 0)
-    before = operator.lt if side == "left" else operator.le
-    x2 = _number(x2)
-    wide = x2 if isinstance(x2, (bool, int, float)) else _core.expand_dims(x2, -1)
-    return _core.sum(_core.cast(before(x1, wide), _core.int32), -1, False)
+    return _core.searchsorted(x1, x2, side == "right")
