@@ -4,6 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <limits>
+#include <utility>
+
 #include "nixie/apps/python/value.h"
 
 namespace nixie::python {
