@@ -26,9 +26,4 @@ _OLDER = {"absolute": "abs", "amax": "max", "amin": "min", "concatenate": "conca
           "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift",
           "true_divide": "divide"}
 _OLDER |= {f"arc{name[1:]}": name for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")}
-
-
-def __getattr__(name):
-    if name not in _OLDER:
-        raise AttributeError(f"module 'nixie' has no attribute {name!r}")
-    return globals()[_OLDER[name]]
+globals().update({older: globals()[name] for older, name in _OLDER.items()})
