@@ -110,21 +110,29 @@ void run(Executable& executable, Backend& backend, const std::vector<External>& 
 
 const Input& input_of(const Tensor& leaf) { return std::get<Input>(leaf.node().op); }
 
+}  // namespace
+
 // A value given for an input of a Step, apart: what is stored, and what is computed from that.
-class Given {
+class Step::Given {
  public:
   Given(const std::string& name, const Tensor& value) : name_(name), value_(value) {
     if (std::holds_alternative<Constant>(value.node().op)) value_ = value.array();  // a number is stored like the rest
-    leaves_ = leaves_of({.outputs = {value_}});
+    is_plain_ = std::holds_alternative<Input>(value_.node().op);
+    leaves_ = is_plain_ ? std::vector{value_} : leaves_of({.outputs = {value_}});
   }
 
-  /// Equal for values that differ only in what they store.
-  std::string key() const {
-    const Graph graph{.outputs = {value_}};
-    std::string text = is_plain() ? fmt::format("{}{}", value_.dtype(), value_.shape())
-                                  : signature(graph) + fmt::format("{}", fmt::join(scalars_of(graph), ","));
-    for (const Tensor& leaf : leaves_) text += has_variable_layout(leaf) ? 'v' : ' ';
-    return fmt::format("{}:{} ", name_, text);
+  const std::string& name() const { return name_; }
+  /// Appends what is equal for values that differ only in what they store. A plain value, as most are, takes no text.
+  void append_to(std::string& key) const {
+    key.append(name_).append(is_plain_ ? ":" : "=");
+    if (is_plain_) {
+      key += {static_cast<char>(value_.dtype()), static_cast<char>(value_.shape().rank())};
+      for (const std::int64_t size : value_.shape()) key.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    } else {
+      const Graph graph{.outputs = {value_}};
+      key += signature(graph) + fmt::format("{}", fmt::join(scalars_of(graph), ","));
+    }
+    for (const Tensor& leaf : leaves_) key += has_variable_layout(leaf) ? 'v' : ' ';
   }
   /// The value with an input of the Step in place of everything stored.
   Tensor symbol() const {
@@ -154,15 +162,13 @@ class Given {
     const auto& storage = input_of(leaf).storage;
     return storage && storage->of_variable();
   }
-  bool is_plain() const { return leaves_.size() == 1 && leaves_[0].id() == value_.id(); }
-  std::string name_of(std::size_t i) const { return is_plain() ? name_ : fmt::format("{}.{}", name_, i); }
+  std::string name_of(std::size_t i) const { return is_plain_ ? name_ : fmt::format("{}.{}", name_, i); }
 
   std::string name_;
   Tensor value_;
+  bool is_plain_;
   std::vector<Tensor> leaves_;
 };
-
-}  // namespace
 
 struct Step::Traced {
   struct Leaf {
@@ -212,15 +218,22 @@ Step::Step(Backend& backend, Body body, PrecisionPolicy precision, Fusion fusion
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
-Step::Traced& Step::traced(const std::map<std::string, Tensor>& inputs) {
+std::vector<Step::Given> Step::given(const std::map<std::string, Tensor>& inputs) {
+  std::vector<Given> result;
+  result.reserve(inputs.size());
+  for (const auto& [name, value] : inputs) result.emplace_back(name, value);
+  return result;
+}
+
+Step::Traced& Step::traced(const std::vector<Given>& inputs) {
   std::string key;
-  for (const auto& [name, value] : inputs) key += Given(name, value).key();
+  for (const Given& each : inputs) each.append_to(key);
   if (const auto* known = kept_.find(key)) return **known;
 
   check(body_ != nullptr, "the step has no body, or was moved from");
   Trace trace;
   std::map<std::string, Tensor> symbols;
-  for (const auto& [name, value] : inputs) symbols[name] = Given(name, value).symbol();
+  for (const Given& each : inputs) symbols[each.name()] = each.symbol();
   std::vector<std::string> names;
   Graph graph;
   for (const auto& [name, value] : body_(Inputs(symbols))) {
@@ -259,7 +272,7 @@ void Step::compile(Traced& step) {
 }
 
 Step::Traced& Step::compiled(const std::map<std::string, Tensor>& inputs) {
-  Traced& step = traced(inputs);
+  Traced& step = traced(given(inputs));
   if (!step.executable) compile(step);
   return step;
 }
@@ -272,7 +285,7 @@ void Step::store_variables(const Traced& step) {
 
 void Step::store_variables(const std::map<std::string, Tensor>& inputs) {
   const User::Call call(user_.get());
-  store_variables(traced(inputs));
+  store_variables(traced(given(inputs)));
 }
 
 void Step::keep_at_most(std::size_t combinations) {
@@ -287,7 +300,7 @@ void Step::clear() {
 
 const Graph& Step::graph(const std::map<std::string, Tensor>& inputs) {
   const User::Call call(user_.get());
-  return traced(inputs).graph;
+  return traced(given(inputs)).graph;
 }
 const Plan& Step::plan(const std::map<std::string, Tensor>& inputs) {
   const User::Call call(user_.get());
@@ -300,13 +313,14 @@ std::vector<std::string> Step::algorithms(const std::map<std::string, Tensor>& i
 
 Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
   const User::Call call(user_.get());
-  Traced& step = traced(inputs);
+  const std::vector<Given> values = given(inputs);
+  Traced& step = traced(values);
   if (!step.executable) {
     store_variables(step);  // first, so that a plan that does not fit knows what is left for it
     compile(step);
   }
-  std::map<std::string, std::shared_ptr<Storage>> given;
-  for (const auto& [name, value] : inputs) Given(name, value).bind(given);
+  std::map<std::string, std::shared_ptr<Storage>> stored;
+  for (const Given& each : values) each.bind(stored);
   std::vector<External> externals;
   externals.reserve(step.leaves.size() + step.results.size() + step.set_unread.size());
   const auto take_variable = [&](VariableState& variable, bool is_set) {
@@ -323,7 +337,7 @@ Outputs Step::operator()(const std::map<std::string, Tensor>& inputs) {
     } else if (input.storage) {
       take("a constant", input.storage, [&] { return input.storage->on(backend_); });
     } else {
-      const std::shared_ptr<Storage>& storage = given.at(input.name);
+      const std::shared_ptr<Storage>& storage = stored.at(input.name);
       take(input.name, storage, [&] { return storage->staged(backend_, step.staging[input.name]); });
     }
   }

@@ -81,7 +81,9 @@ class Step {
  private:
   struct Traced;
   struct User;
-  Traced& traced(const std::map<std::string, Tensor>& inputs);
+  class Given;
+  static std::vector<Given> given(const std::map<std::string, Tensor>& inputs);
+  Traced& traced(const std::vector<Given>& inputs);
   void compile(Traced& step);
   Traced& compiled(const std::map<std::string, Tensor>& inputs);
   void store_variables(const Traced& step);

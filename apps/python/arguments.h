@@ -4,6 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <limits>
+#include <utility>
+
 #include "nixie/apps/python/value.h"
 
 namespace nixie::python {
@@ -15,7 +18,10 @@ struct Operand {
   Tensor tensor;
   Device* device = nullptr;
 };
-/// From a Value, a number of Python, or an array or number of numpy, which is copied; none for other objects.
+/// The array that an object of Python is, null for other objects; without pybind11's look-up of the type.
+Value* array_of(py::handle object);
+/// From a Value, a number or nested lists of Python, or an array or number of numpy, which is copied; none for other
+/// objects.
 std::optional<Operand> operand(py::handle object);
 /// The device of all operands; throws Fault::usage if two differ.
 Device& common_device(const std::vector<const Operand*>& operands);
@@ -41,6 +47,36 @@ struct DtypeArgument {
 struct AxesArgument {
   Axes axes = {};
 };
+/// One number or several: a shape, a stride.
+template <class T>
+struct NumbersArgument {
+  std::vector<T> numbers = {};
+};
+/// Appends a whole number, or those of a sequence, beyond T its limit: the op says what it found. False for others.
+template <class T>
+bool append_numbers(std::vector<T>& numbers, py::handle object) {
+  const auto add = [&](py::handle each) {
+    int overflow = 0;
+    const auto index =
+        py::reinterpret_steal<py::object>(PyIndex_Check(each.ptr()) ? PyNumber_Index(each.ptr()) : nullptr);
+    const long long number = index ? PyLong_AsLongLongAndOverflow(index.ptr(), &overflow) : 0;
+    using Limits = std::numeric_limits<T>;
+    if (index)
+      numbers.push_back(overflow != 0 || !std::in_range<T>(number)
+                            ? (overflow < 0 || number < 0 ? Limits::min() : Limits::max())
+                            : static_cast<T>(number));
+    PyErr_Clear();  // an array of several numbers is no index
+    return bool(index);
+  };
+  if (add(object)) return true;
+  const auto all =
+      py::reinterpret_steal<py::object>(PySequence_Check(object.ptr()) ? PySequence_Tuple(object.ptr()) : nullptr);
+  PyErr_Clear();
+  if (!all) return false;
+  for (const py::handle each : py::tuple(all))
+    if (!add(each)) return false;
+  return true;
+}
 
 void bind_values(py::module_& module);
 void bind_ops(py::module_& module);
@@ -76,21 +112,16 @@ template <>
 struct type_caster<nixie::python::AxesArgument> {
   PYBIND11_TYPE_CASTER(nixie::python::AxesArgument, const_name("int | tuple[int, ...]"));
   bool load(handle source, bool) {
-    const auto add = [this](handle number) {
-      const long axis = PyLong_AsLong(number.ptr());
-      if (axis == -1 && PyErr_Occurred()) {
-        PyErr_Clear();
-        return false;
-      }
-      value.axes.push_back(static_cast<int>(std::clamp(axis, -1000000L, 1000000L)));  // the op says what it found
-      return true;
-    };
-    if (PyLong_Check(source.ptr())) return add(source);
-    if (!PyTuple_Check(source.ptr()) && !PyList_Check(source.ptr())) return false;
-    for (const handle number : reinterpret_borrow<sequence>(source))
-      if (!add(number)) return false;
-    return true;
+    std::vector<int> axes;
+    const bool is_right = nixie::python::append_numbers(axes, source);
+    for (const int axis : axes) value.axes.push_back(std::clamp(axis, -1000000, 1000000));
+    return is_right;
   }
+};
+template <class T>
+struct type_caster<nixie::python::NumbersArgument<T>> {
+  PYBIND11_TYPE_CASTER(nixie::python::NumbersArgument<T>, const_name("int | tuple[int, ...]"));
+  bool load(handle source, bool) { return nixie::python::append_numbers(value.numbers, source); }
 };
 
 }  // namespace pybind11::detail

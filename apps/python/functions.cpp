@@ -48,15 +48,14 @@ py::object rebuilt(py::handle tree, const Replace& replace) {
 std::vector<Value*> arrays_of(py::handle tree) {
   std::vector<Value*> arrays;
   visit_ends(tree, [&](py::handle end) {
-    if (py::isinstance<Value>(end)) arrays.push_back(&end.cast<Value&>());
+    if (Value* array = array_of(end)) arrays.push_back(array);
   });
   return arrays;
 }
 
 py::object with_arrays(py::handle tree, const std::function<py::object()>& next) {
-  return rebuilt(tree, [&](py::handle end) {
-    return py::isinstance<Value>(end) ? next() : py::reinterpret_borrow<py::object>(end);
-  });
+  return rebuilt(tree,
+                 [&](py::handle end) { return array_of(end) ? next() : py::reinterpret_borrow<py::object>(end); });
 }
 
 // ---- compiled functions ----
@@ -74,8 +73,8 @@ struct Call {
 
   // A float is an input of the plan, and so is what numpy holds; other objects are constants of the function.
   void add(py::handle object, const py::dict& constants) {
-    if (py::isinstance<Value>(object)) {
-      add_array(object.cast<Value&>());
+    if (Value* array = array_of(object)) {
+      add_array(*array);
     } else if (PyFloat_Check(object.ptr())) {
       made.push_back(
           py::cast(make_value(Array::from(std::vector<float>{static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))}, {}),
@@ -175,8 +174,8 @@ class Compiled {
     std::size_t i = 0;
     const auto next = [&] { return py::cast(make_value(in[name(i++)], device)); };
     const auto replace = [&](py::handle end) {
-      const bool is_input = py::isinstance<Value>(end) || PyFloat_Check(end.ptr()) ||
-                            PyObject_HasAttrString(end.ptr(), "__array_interface__");
+      const bool is_input =
+          array_of(end) || PyFloat_Check(end.ptr()) || PyObject_HasAttrString(end.ptr(), "__array_interface__");
       return is_input ? next() : py::reinterpret_borrow<py::object>(end);
     };
     const py::object args = rebuilt(*plan.args, replace), kwargs = rebuilt(*plan.kwargs, replace);

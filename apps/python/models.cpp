@@ -36,7 +36,7 @@ std::vector<std::string> names_of(Types<T...>) {
 const Variable& variable_of(const Net& net, const std::string& name) {
   for (const Variable& each : net.model.parameters().all())
     if (each.name() == name) return each;
-  fail(Fault::usage, "the net has no parameter \"", name, "\"; parameters() lists them");
+  fail(Fault::usage, "the net has no parameter \"", name, "\"; state() lists them");
 }
 
 // Arrays of a dictionary by name, each with its own type.

@@ -41,6 +41,16 @@ struct Argument<Axes> {
   static const Axes& value(const AxesArgument& given) { return given.axes; }
 };
 template <>
+struct Argument<std::optional<Axes>> {
+  using Type = std::optional<AxesArgument>;
+  static std::optional<Axes> value(const Type& given) { return given ? std::optional(given->axes) : std::nullopt; }
+};
+template <class T>
+struct Argument<std::vector<T>> {
+  using Type = NumbersArgument<T>;
+  static const std::vector<T>& value(const Type& given) { return given.numbers; }
+};
+template <>
 struct Argument<Dtype> {
   using Type = DtypeArgument;
   static Dtype value(const DtypeArgument& given) { return given.dtype; }
@@ -123,6 +133,12 @@ void leaf(py::module_& module, const char* name, Tensor (*function)(P...)) {
   });
 }
 
+Axes all_axes(T x) {
+  Axes axes;
+  for (int axis = 0; axis < x.rank(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
 #define UNARY(name)                    \
   {                                    \
 #name, [](T x) { return name(x); } \
@@ -131,24 +147,24 @@ void leaf(py::module_& module, const char* name, Tensor (*function)(P...)) {
   {                                            \
 #name, [](T a, T b) { return name(a, b); } \
   }
-#define REDUCTION(name)                                                                 \
-  {                                                                                     \
-#name, [](T x, const Axes& axes, bool keepdims) { return name(x, axes, keepdims); } \
+#define REDUCTION(name)                                                                \
+  {                                                                                    \
+#name, [](T x, const std::optional <Axes>& axes,                                   \
+              bool keepdims) { return name(x, axes ? *axes : all_axes(x), keepdims); } \
   }
 const std::pair<const char*, Tensor (*)(T)> kUnary[] = {
-    UNARY(logical_not), UNARY(floating), UNARY(sign), UNARY(sqrt),     UNARY(rsqrt),        UNARY(square),
-    UNARY(reciprocal),  UNARY(exp),      UNARY(exp2), UNARY(expm1),    UNARY(log),          UNARY(log2),
-    UNARY(log1p),       UNARY(sin),      UNARY(cos),  UNARY(tan),      UNARY(asin),         UNARY(acos),
-    UNARY(atan),        UNARY(sinh),     UNARY(cosh), UNARY(tanh),     UNARY(sigmoid),      UNARY(erf),
-    UNARY(erfc),        UNARY(floor),    UNARY(ceil), UNARY(round),    UNARY(trunc),        UNARY(is_finite),
-    UNARY(is_inf),      UNARY(is_nan),   UNARY(gelu), UNARY(softplus), UNARY(stop_gradient)};
+    UNARY(logical_not), UNARY(sign),         UNARY(sqrt),      UNARY(rsqrt),  UNARY(square), UNARY(reciprocal),
+    UNARY(exp),         UNARY(expm1),        UNARY(log),       UNARY(log2),   UNARY(log1p),  UNARY(sin),
+    UNARY(cos),         UNARY(tan),          UNARY(asin),      UNARY(acos),   UNARY(atan),   UNARY(sinh),
+    UNARY(cosh),        UNARY(tanh),         UNARY(sigmoid),   UNARY(erf),    UNARY(floor),  UNARY(ceil),
+    UNARY(round),       UNARY(trunc),        UNARY(is_finite), UNARY(is_inf), UNARY(is_nan), UNARY(gelu),
+    UNARY(softplus),    UNARY(stop_gradient)};
 const std::pair<const char*, Tensor (*)(T, T)> kBinary[] = {BINARY(logical_and), BINARY(logical_or), BINARY(fmod),
                                                             BINARY(atan2),       BINARY(maximum),    BINARY(minimum),
                                                             BINARY(relu),        BINARY(elu)};
-const std::pair<const char*, Tensor (*)(T, const Axes&, bool)> kReductions[] = {
-    REDUCTION(sum),      REDUCTION(prod),   REDUCTION(max),      REDUCTION(min),    REDUCTION(mean),
-    REDUCTION(variance), REDUCTION(stddev), REDUCTION(argmax),   REDUCTION(argmin), REDUCTION(any),
-    REDUCTION(all),      REDUCTION(norm),   REDUCTION(logsumexp)};
+const std::pair<const char*, Tensor (*)(T, const std::optional<Axes>&, bool)> kReductions[] = {
+    REDUCTION(sum),    REDUCTION(prod),   REDUCTION(max), REDUCTION(min), REDUCTION(mean), REDUCTION(variance),
+    REDUCTION(argmax), REDUCTION(argmin), REDUCTION(any), REDUCTION(all), REDUCTION(norm), REDUCTION(logsumexp)};
 #undef UNARY
 #undef BINARY
 #undef REDUCTION
@@ -168,6 +184,10 @@ void bind_ops(py::module_& m) {
   leaf(
       m, "coordinate", +[](Sizes shape, int axis) { return coordinate(Shape(shape), axis); });
   leaf(
+      m, "eye", +[](std::int64_t rows, std::int64_t columns, std::int64_t diagonal, Dtype dtype) {
+        return eye(rows, columns, diagonal, dtype);
+      });
+  leaf(
       m, "uniform", +[](Sizes shape, std::uint64_t stream, T step) { return uniform(Shape(shape), stream, step); });
   leaf(
       m, "normal", +[](Sizes shape, std::uint64_t stream, T step) { return normal(Shape(shape), stream, step); });
@@ -180,8 +200,11 @@ void bind_ops(py::module_& m) {
   op(m, "expand_dims", &expand_dims);
   op(m, "squeeze", &squeeze);
   op(m, "permute", &permute);
+  op(m, "moveaxis", &moveaxis);
   op(m, "flip", &flip);
   op(m, "tile", &tile);
+  op(
+      m, "repeat", +[](T x, std::int64_t repeats, int axis) { return repeat(x, repeats, axis); });
   op(m, "roll", &roll);
   op(m, "tril", &tril);
   op(m, "triu", &triu);
@@ -194,20 +217,18 @@ void bind_ops(py::module_& m) {
   op(m, "take", &take);
   op(m, "take_along_axis", &take_along_axis);
   op(m, "scatter", &scatter);
-  op(
-      m, "scatter_add",
-      +[](Sizes shape, T indices, T updates, int axis) { return scatter_add(Shape(shape), indices, updates, axis); });
   op(m, "one_hot", &one_hot);
+  op(m, "diff", &diff);
+  op(m, "searchsorted", &searchsorted);
   op(m, "argsort", &argsort);
   op(m, "sort", &sort);
   op(
       m, "topk", +[](T x, std::int64_t k, int axis) { return topk(x, k, axis); });
   op(
       m, "cumsum", +[](T x, int axis) { return cumsum(x, axis); });
-
   op(
-      m, "matmul", +[](T a, T b) { return matmul(a, b); });
-  op(m, "tensordot", &tensordot);
+      m, "cumprod", +[](T x, int axis) { return cumprod(x, axis); });
+
   op(m, "einsum", &einsum);
   op(
       m, "conv",

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator, Literal, Sequence
 
 '''
 TYPES = '''_Dtype = dtype
-Operand = Array | bool | int | float
+Operand = Array | bool | int | float | Sequence[Any]
 Device = Literal["cpu", "cuda"]
 DtypeLike = dtype | str | type
 Shape = int | Sequence[int]
@@ -28,18 +28,18 @@ PARAMETERS = {
     "full.fill_value": "Operand", "array": "Any", "arrays": "Sequence[Array]", "axes": "Sequence[int]", "axis": "Axis", "args": "Any",
     "others": "Any", "argnums": "int | Sequence[int]", "copy": "bool | None", "correction": "float", "descending": "bool",
     "device": "Device | None", "dtype": "DtypeLike | None", "endpoint": "bool", "function": "Callable[..., Any]", "has_aux": "bool",
-    "indexing": 'Literal["xy", "ij"]', "indices": "Array", "key": "Key | int", "keepdims": "bool", "kind": "Any", "obj": "Any",
+    "indexing": 'Literal["xy", "ij"]', "indices": "Operand", "key": "Key | int", "keepdims": "bool", "kind": "Any", "obj": "Any",
     "operands": "Array", "precision": "str", "repetitions": "Shape", "repeats": "Any", "shape": "Shape", "shapes": "Sequence[int]",
     "side": 'Literal["left", "right"]', "stable": "bool", "step": "Operand", "subscripts": "str", "tree": "Any", "type": "Any", "x": "Array",
-    "x1": "Operand", "x2": "Operand", "condition": "Array", "name": "str", "seed": "int", "other": "Any", "self": "",
+    "x1": "Operand", "x2": "Operand", "a": "Operand", "b": "Operand", "rtol": "float", "atol": "float", "equal_nan": "bool", "ddof": "float", "condition": "Operand", "name": "str", "seed": "int", "other": "Any", "self": "",
 }
 # The types of results other than Array.
 RESULTS = {
-    "__array_namespace_info__": "Any", "broadcast_arrays": "list[Array]", "broadcast_shapes": "tuple[int, ...]", "can_cast": "bool",
+    "__array_namespace_info__": "Any", "broadcast_arrays": "list[Array]", "broadcast_shapes": "tuple[int, ...]", "allclose": "bool", "can_cast": "bool",
     "compile": "Any", "compute": "Any", "finfo": "Any", "grad": "Callable[..., Any]", "iinfo": "Any", "isdtype": "bool",
     "meshgrid": "list[Array]", "result_type": "_Dtype", "topk": "tuple[Array, Array]", "tree_map": "Any", "unstack": "tuple[Array, ...]",
     "value_and_grad": "Callable[..., Any]", "__iter__": "Iterator[Array]", "numpy": "Any", "tolist": "Any", "__array__": "Any",
-    "__array_namespace__": "Any", "__reduce__": "Any", "__setitem__": "None", "__str__": "str", "__repr__": "str", "named": "Key", "state": "dict[str, Array]", "load_state": "None",
+    "__array_namespace__": "Any", "__reduce__": "Any", "__setitem__": "None", "__str__": "str", "__repr__": "str", "__format__": "str", "__contains__": "bool", "__divmod__": "tuple[Array, Array]", "__rdivmod__": "tuple[Array, Array]", "fill": "None", "item": "bool | int | float", "named": "Key", "state": "dict[str, Array]", "load_state": "None",
     "save": "None", "load": "None", "load_trained": "Net", "synchronize": "None", "get": "Any", "train": "bool", "stop": "None", "resume": "Trainer",
     "evaluate": "dict[str, float]", "figures": "str", "step_ends": "None", "interval_ends": "None", "evaluation_ends": "None",
     "batches": "Iterator[tuple[Any, Any]]", "fit": "Any", "predict": "Any", "predict_proba": "Any", "decision_function": "Any", "score": "float",
@@ -49,7 +49,7 @@ RESULTS = {
 PROPERTIES = {"shape": "tuple[int, ...]", "ndim": "int", "size": "int", "itemsize": "int", "nbytes": "int", "dtype": "_Dtype",
               "device": "Device", "count": "Array", "T": "Array", "mT": "Array", "name": "str",
               "net": "Net", "config": "str", "step": "int", "total_steps": "int"}
-NATIVE = {"item": "def item(self) -> bool | int | float: ...", "compute": "def compute(self) -> Array: ...", "__len__": "def __len__(self) -> int: ...",
+NATIVE = {"compute": "def compute(self) -> Array: ...", "__len__": "def __len__(self) -> int: ...",
           "to_device": "def to_device(self, device: Device, /, *, stream: int | None = None) -> Array: ...",
           "__dlpack__": "def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any: ...",
           "__dlpack_device__": "def __dlpack_device__(self) -> tuple[int, int]: ...",
@@ -115,9 +115,9 @@ def stub_of(module):
         else:
             if not inspect.isclass(member):
                 constants.append(f"{name}: {type(member).__name__.replace('NoneType', 'None')}\n")
-    text = "".join([*classes, *([TYPES] if module is nixie else []), *constants, *functions])
     if hasattr(module, "__getattr__"):  # names that it makes when they are asked for
         functions.append("def __getattr__(name: str) -> Callable[..., Net]: ...\n")
+    text = "".join([*classes, *([TYPES] if module is nixie else []), *constants, *functions])
     text = re.sub(r"\bbool\b(?!: dtype|__|\()", "builtins.bool", text)  # nixie.bool is an element type
     if module is nixie:
         return HEAD + SUBMODULES + "from .training import Classifier as Classifier, Regressor as Regressor, Trainer as Trainer\n\n" + text

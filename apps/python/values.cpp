@@ -140,11 +140,14 @@ py::object apply_in_place(const Binary& binary, py::object x, py::handle y) {
 
 }  // namespace
 
+Value* array_of(py::handle object) {
+  static auto* const type = reinterpret_cast<PyTypeObject*>(py::type::of<Value>().ptr());
+  if (!PyObject_TypeCheck(object.ptr(), type)) return nullptr;
+  return static_cast<Value*>(reinterpret_cast<py::detail::instance*>(object.ptr())->get_value_and_holder().value_ptr());
+}
+
 std::optional<Operand> operand(py::handle object) {
-  if (py::isinstance<Value>(object)) {
-    auto& value = object.cast<Value&>();
-    return Operand{value.tensor(), &value.device()};
-  }
+  if (Value* value = array_of(object)) return Operand{value->tensor(), &value->device()};
   if (PyBool_Check(object.ptr())) return Operand{Tensor(object.ptr() == Py_True), nullptr};
   if (PyFloat_Check(object.ptr())) return Operand{Tensor(PyFloat_AS_DOUBLE(object.ptr())), nullptr};
   if (PyLong_Check(object.ptr())) return whole_number(object);
@@ -152,6 +155,8 @@ std::optional<Operand> operand(py::handle object) {
     const auto value = from_numpy(object, {}, Device::standard());
     return Operand{value->tensor(), &value->device()};
   }
+  if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()))
+    return operand(py::module_::import("nixie").attr("asarray")(object));
   return {};
 }
 
@@ -194,8 +199,17 @@ void bind_values(py::module_& module) {
       .def("__str__", [](Dtype self) { return name_in_python(self); })
       .def("__hash__", [](Dtype self) { return static_cast<int>(self); })
       .def("__reduce__", [](Dtype self) { return name_in_python(self); })
-      .def("__eq__",
-           [](Dtype self, py::handle other) { return py::isinstance<Dtype>(other) && other.cast<Dtype>() == self; });
+      .def("__call__",
+           [](Dtype self, py::handle object) {
+             return py::module_::import("nixie").attr("asarray")(object, py::arg("dtype") = self);
+           })
+      .def("__eq__", [](Dtype self, py::handle other) {  // also of a name and of numpy's types, as numpy has it
+        try {
+          return dtype_of(other) == self;
+        } catch (const Error&) {
+          return false;
+        }
+      });
   for (int i = 0; i < kDtypeCount; ++i)
     module.attr(kDtypeNames[static_cast<std::size_t>(i)].data()) = py::cast(static_cast<Dtype>(i));
 
@@ -247,8 +261,9 @@ void bind_values(py::module_& module) {
            })
       .def("__index__",
            [](Value& self) {
-             if (is_floating(self.dtype()) || self.dtype() == Dtype::boolean)
-               throw py::type_error(fmt::format("an array of {} is no index", name_in_python(self.dtype())));
+             if (is_floating(self.dtype()) || self.dtype() == Dtype::boolean || self.shape().size() != 1)
+               throw py::type_error(
+                   fmt::format("an array of {} {} is no index", name_in_python(self.dtype()), self.shape()));
              return item(self);
            })
       .def("__neg__", [](Value& self) { return make_value(-self.tensor(), self.device()); })

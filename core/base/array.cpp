@@ -21,7 +21,8 @@ std::shared_ptr<std::byte[]> allocate(Dtype dtype, const Shape& shape, std::int6
 }  // namespace
 
 std::int64_t machine_bytes() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  static const std::int64_t bytes = std::int64_t{sysconf(_SC_PHYS_PAGES)} * std::int64_t{sysconf(_SC_PAGESIZE)};
+  return bytes;
 }
 
 Array::Array(Dtype dtype, Shape shape)

@@ -61,13 +61,16 @@ std::string Storage::label() const {
   return name_.empty() ? line_of("a value of ", dtype_, " ", shape_) : line_of(name_, " ", dtype_, " ", shape_);
 }
 
+// Every run asks for each of its arrays, so the text is made only for an error.
 void Storage::check_may_read() const {
-  check(uses_ >= 0, label(), " is read while another thread changes it; read it before or after that run");
+  if (uses_ >= 0) return;
+  fail(Fault::usage, label(), " is read while another thread changes it; read it before or after that run");
 }
 
 void Storage::check_may_change() const {
-  check(uses_ == 0, label(), " is changed while another thread ", uses_ > 0 ? "reads" : "changes",
-        " it; change it between the runs of other threads, or give each thread a Variable of its own");
+  if (uses_ == 0) return;
+  fail(Fault::usage, label(), " is changed while another thread ", uses_ > 0 ? "reads" : "changes",
+       " it; change it between the runs of other threads, or give each thread a Variable of its own");
 }
 
 Storage::Use::Use(std::shared_ptr<Storage> storage, Kind kind) : storage_(std::move(storage)) {
@@ -139,8 +142,8 @@ Array Storage::elements() const {
   check_may_read();
   if (!host_) {
     const auto copy = std::ranges::find_if(copies_, &Copy::is_alive);
-    check(copy != copies_.end(), label(),
-          " is read after the backend that held it; keep the backend as long as its values");
+    if (copy == copies_.end())
+      fail(Fault::usage, label(), " is read after the backend that held it; keep the backend as long as its values");
     host_ = copy->download(dtype_, shape_);
   }
   return *host_;

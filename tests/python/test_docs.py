@@ -20,7 +20,7 @@ def documented():
     for module in MODULES:
         for name in dir(module):
             found = getattr(module, name)
-            if (not name.startswith("_") or name == "__array_namespace_info__") and callable(found):
+            if (not name.startswith("_") or name == "__array_namespace_info__") and callable(found) and not isinstance(found, nixie.dtype):
                 yield f"{module.__name__}.{name}", found
     for name in ("get", "numpy", "tolist"):
         yield f"nixie.Array.{name}", getattr(nixie.Array, name)

@@ -24,6 +24,9 @@ class Exchange(unittest.TestCase):
         with self.assertRaises(ValueError):
             x.numpy()[0] = 1
 
+    def test_bytes(self):
+        self.assertEqual(bytes(nx.array([1, 2], dtype=nx.uint8)), b"\1\2")
+
     def test_a_view_outlives_the_array(self):
         x = nx.ones(1000) * 3
         view = x.numpy()

@@ -1,6 +1,8 @@
 """Nets, losses and optimizers by their names, in compiled functions and in files."""
 
+import copy
 import pathlib
+import pickle
 import tempfile
 import unittest
 
@@ -62,10 +64,20 @@ class Models(unittest.TestCase):
         other.load_state(state)
         images, _ = halves(3)
         self.assertEqual(other(images).tolist(), net(images).tolist())
-        with self.assertRaisesRegex(ValueError, "no parameter \"fc\""):
+        with self.assertRaisesRegex(ValueError, "no parameter \"fc\"; state\\(\\) lists"):
             net.load_state({"fc": 1.0})
         with self.assertRaises(ValueError):
             net.load_state({"5.bias": [1.0]})
+
+    def test_copies(self):
+        net = self.make()[0]
+        x = nx.random.normal(1, (2, *net._given[1][1:]))
+        for copied in (copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+            self.assertTrue((copied(x) == net(x)).all())
+            copied.load_state({name: value * 0 for name, value in copied.state().items()})
+            self.assertFalse((copied(x) == net(x)).all())
+        with self.assertRaisesRegex(TypeError, "save it"):
+            copy.copy(Net._of(net._net))
 
     def test_every_net(self):
         for name in nx.models.NAMES:

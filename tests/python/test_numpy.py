@@ -36,6 +36,15 @@ xp.linspace(0, 1, 4, endpoint=False); xp.arange(0.0, 1.0, 0.25); xp.zeros_like(i
 xp.tensordot(x, x, axes=([0, 1], [0, 1])); xp.tensordot(c, c, axes=([1, 2], [1, 2])); xp.einsum("ij,kj->ik", x, x)
 xp.linalg.outer(x[0], x[1]); xp.linalg.trace(x @ x.T); xp.linalg.diagonal(x); xp.linalg.cross(x, x[::-1])
 xp.linalg.matrix_power(x @ x.T, 3); xp.linalg.matrix_norm(x); xp.linalg.vector_norm(x, ord=1)
+x.ravel(); x.copy(); c.swapaxes(0, 2); x.repeat(2); x.repeat(2, axis=0); x.take([0, 3]); x.take([2, 0], axis=1); x.argsort(axis=0); x.round(1); x.round()
+x.std(ddof=1); x.var(axis=0, ddof=1); x.cumsum(); x.diagonal(); x.diagonal(1); x.trace(); x.item(2); x.item(1, 2); x.item((1, 0)); divmod(x, 2)[1]; divmod(7, i)[0]; 4.0 in x; 7 in x
+x + [1, 2, 3]; [1.0, 2.0, 3.0] * x; x == [3, 1, 4]; [[0], [1]] - i; (1, 2, 3) @ x.T; xp.where([[True], [False]], x, 0.0); xp.maximum([1, 5], i[:, :2])
+xp.take(x, [2, 0], axis=1); xp.sum([1, 2]); xp.mean([1.0, 2.0]); xp.max([[1], [2]], axis=0); xp.reshape([1, 2, 3, 4], (2, 2)); xp.concatenate([x, [[7, 8, 9]]])
+xp.sum(x, 1); xp.mean(x, 0); xp.max(x, 1); xp.any(x > 3, 0); xp.squeeze(x[None]); xp.sum(x, axis=np.int64(1)); xp.zeros(np.int64(3)); x.reshape(np.int64(6))
+np.sum(x); np.mean(x, axis=0); np.max(x); np.std(x, axis=1); xp.power(x, 2); xp.absolute(x); xp.arctan2(x, x); xp.concatenate([x, x], axis=1)
+x[[True, False]]; x[:, [True, False, True]]; x[np.array([False, True]), 1]; c[np.array([[True, False, True], [False, True, False]])]; x[[False, False]]
+c[..., np.array([True, False, False, True])]; c[[0, 1], :, [True, False, False, True]]; x[NUMBERS > 2]
+xp.isclose(x, x + 1e-7); xp.isclose([np.inf, 1], [np.inf, 2]); xp.allclose(x, x); xp.allclose(x, x + 1); xp.isclose([np.nan, 1], [np.nan, 1], equal_nan=True)
 x.astype(xp.int32); i.astype(xp.float64); x.astype("float16"); (x * 2).astype(bool)
 """
 
@@ -57,24 +66,31 @@ class Numpy(unittest.TestCase):
             given = {"x": NUMBERS, "i": WHOLE, "c": CUBE}
             ours = {name: nx.asarray(value) for name, value in given.items()}
             with self.subTest(expression):
-                self.compare(expression, eval(expression, {"xp": nx, "np": np, **ours}), eval(expression, {"xp": np, "np": np, **given}))
+                names = {"np": np, "NUMBERS": NUMBERS}
+                self.compare(expression, eval(expression, {"xp": nx, **names, **ours}), eval(expression, {"xp": np, **names, **given}))
             count += 1
         self.assertGreater(count, 150)
 
     def test_assignments(self):
         for key in ("0", "1, 2", "slice(None), 1", "slice(None, None, -1)", "..., 0", "[1, 0]", "[0, 1], [2, 0]",
-                    "slice(None), [0, 2]", "None, 0", "[[0], [1]], [0, 2]", "x > 2", "x[:, 0] > 2"):
+                    "slice(None), [0, 2]", "None, 0", "[[0], [1]], [0, 2]", "x > 2", "x[:, 0] > 2", "[True, False]", "[False, False]",
+                    "slice(None), [True, False, True]", "np.array([True, False]), 1"):
             for value in (7, NUMBERS[:1, :1]):
                 if isinstance(value, np.ndarray) and "> 2" in key:
                     continue  # how many values there are depends on the mask
                 with self.subTest(key):
                     expected, found = NUMBERS.copy(), nx.asarray(NUMBERS)
-                    expected[eval(key, {"x": expected})] = value if isinstance(value, int) else value.ravel()[0]
-                    found[eval(key, {"x": found})] = value if isinstance(value, int) else nx.asarray(value).reshape(())
+                    expected[eval(key, {"x": expected, "np": np})] = value if isinstance(value, int) else value.ravel()[0]
+                    found[eval(key, {"x": found, "np": np})] = value if isinstance(value, int) else nx.asarray(value).reshape(())
                     self.compare(key, found, expected)
 
+    def test_values_of_a_known_mask(self):
+        expected, found = NUMBERS.copy(), nx.asarray(NUMBERS)
+        expected[NUMBERS > 2] = found[NUMBERS > 2] = [7, 8, 9]
+        self.compare("a value for each", found, expected)
+
     def test_in_place(self):
-        for statement in ("x += 1", "x -= x", "x *= 2.5", "x /= 2", "x **= 2", "x //= 2", "x @= e"):
+        for statement in ("x += 1", "x -= x", "x *= 2.5", "x /= 2", "x **= 2", "x //= 2", "x @= e", "x.sort()", "x.fill(3)"):
             with self.subTest(statement):
                 ours = {"x": nx.asarray(NUMBERS @ NUMBERS.T), "e": nx.eye(2)}
                 theirs = {"x": NUMBERS @ NUMBERS.T, "e": np.eye(2, dtype=np.float32)}
@@ -94,6 +110,12 @@ class Numpy(unittest.TestCase):
                                 (nx.array([1], dtype="float16") * 2.0, nx.float16), (nx.array([1.0]) + nx.array([1], dtype=nx.float64), nx.float64),
                                 (nx.array([1]) / 2, nx.float32), (nx.array([True]) + 1, nx.int32)):
             self.assertEqual(found.dtype, expected)
+        x = nx.float16([1, 2])
+        self.assertEqual((x.dtype, x.tolist()), (nx.float16, [1, 2]))
+        for other in (nx.float16, "float16", np.float16, np.dtype("float16")):
+            self.assertTrue(x.dtype == other)
+        for other in (nx.float32, "float32", np.float32, "no type", None, 3):
+            self.assertFalse(x.dtype == other)
         self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
 
@@ -123,6 +145,16 @@ class Numpy(unittest.TestCase):
             (lambda: nx.exp("a"), TypeError, "no array of real numbers"),
             (lambda: nx.array(1j), TypeError, "complex"),
             (lambda: nx.array([1], dtype=nx.uint8) + 300, ValueError, "300 does not fit uint8"),
+            (lambda: nx.array([1, 300], dtype=nx.uint8), ValueError, "300 does not fit uint8"),
+            (lambda: nx.array(-1, dtype=nx.uint8), ValueError, "-1 does not fit uint8"),
+            (lambda: nx.full(2, 2**31, dtype=nx.int32), ValueError, "2147483648 does not fit int32"),
+            (lambda: nx.array(math.nan, dtype=nx.int32), ValueError, "nan does not fit int32"),
+            (lambda: nx.array([2**63]), ValueError, "9223372036854775808 does not fit int64"),
+            (lambda: nx.asarray(WHOLE).__setitem__(0, 2**40), ValueError, "1099511627776 does not fit int32"),
+            (lambda: x[[True, False, True]], IndexError, "a mask of shape (3,) for axes of shape (2,)"),
+            (lambda: x.sum(out=x), TypeError, "out[...] = sum(x)"),
+            (lambda: nx.zeros(2.5), TypeError, "a float, expected int"),
+            (lambda: nx.concatenated, AttributeError, "no attribute 'concatenated'"),
             (lambda: nx.zeros(3, dtype="int16"), ValueError, "int16 is unknown, expected one of"),
             (lambda: nx.zeros(3, device="tpu"), ValueError, "tpu"),
             (lambda: bool(x), ValueError, "single number"),
@@ -138,6 +170,7 @@ class Numpy(unittest.TestCase):
         for value in (NUMBERS, WHOLE, WHOLE > 1, CUBE / 7, NUMBERS[0], np.float32(2), np.zeros((0, 3), np.float32)):
             self.assertEqual(str(nx.asarray(value)), str(value))
             self.assertEqual(repr(nx.asarray(np.float16(1.5))), "array(1.5, dtype=float16)")
+        self.assertEqual(f"{nx.array(2.0) / 3:.3f} {nx.array(7):03d} {nx.array([1, 2])}", "0.667 007 [1 2]")
 
     def test_numbers(self):
         self.assertEqual((int(nx.array(3)), float(nx.array(2.5)), bool(nx.array(True)), complex(nx.array(1.0))), (3, 2.5, True, 1))

@@ -4,6 +4,7 @@ the Python of an environment that has it; else these are skipped."""
 import contextlib
 import copy
 import doctest
+import functools
 import importlib.util
 import inspect
 import io
@@ -92,6 +93,10 @@ class Torch(unittest.TestCase):
                 m, v = torch.randn(5, 6, device=device), torch.randn(5, device=device)
                 for name, ours, theirs, given in (
                     ("conv2d", lambda x, w, b: nt.conv2d(x, w, b, 2, 1, 1, 2), lambda x, w, b: functional.conv2d(x, w, b, 2, 1, 1, 2), (x, w, b)),
+                    *((f"conv2d {words}", functools.partial(nt.conv2d, groups=2, **words), functools.partial(functional.conv2d, groups=2, **words), (x, w, b))
+                      for words in ({"padding": "valid"}, {"padding": "same"}, {"padding": "same", "dilation": (1, 2)})),
+                    ("even window", lambda x, w: nt.conv2d(x, w, padding="same"), lambda x, w: functional.conv2d(x, w, padding="same"), (x[:, :2], w[:, :, :2])),
+                    ("one image", lambda x, w: nt.conv2d(x[0], w, groups=2), lambda x, w: functional.conv2d(x[0], w, groups=2), (x, w)),
                     ("linear", nt.linear, functional.linear, (x, m, v)), ("relu", nt.relu, functional.relu, (x,)), ("gelu", nt.gelu, functional.gelu, (x,)),
                     ("softmax", nt.softmax, lambda x: functional.softmax(x, -1), (x,)),
                     ("max_pool2d", lambda x: nt.max_pool2d(x, 3, 2, 1), lambda x: functional.max_pool2d(x, 3, 2, 1), (x,)),
@@ -105,6 +110,18 @@ class Torch(unittest.TestCase):
                     for a, b in zip(*found):
                         self.close(a, b, name)
                 self.assertEqual(nt.relu(x).is_contiguous(memory_format=torch.channels_last), last)
+
+    def test_errors(self):
+        x = torch.ones(2)
+        for what, error, text in (
+            (lambda: nt.relu(x.numpy()), TypeError, "given a ndarray, expected a tensor"),
+            (lambda: nt.function(lambda x, k: x * k)(x, 3.0), TypeError, "given a float, expected a tensor; further arguments are named"),
+            (lambda: nt.function(lambda x: (x, x))(x), TypeError, "the function returns a tuple, expected one array"),
+            (lambda: nt.conv2d(x[None, None, None], x[None, None, None], padding="same", stride=2), ValueError, "'same' with stride 2, expected 1"),
+            (lambda: torch.func.vmap(nt.relu)(x), RuntimeError, "functorch"),
+        ):
+            with self.assertRaisesRegex(error, text):
+                what()
 
     def test_shares_memory(self):
         x = torch.arange(4.0)
@@ -263,6 +280,17 @@ class Torch(unittest.TestCase):
         self.assertTrue(torch.equal(found[0], found[1]))
         self.assertFalse(torch.equal(found[0], found[2]))
         self.assertFalse(torch.equal(model(x), model(x)))
+
+    def test_changes_its_argument(self):
+        for name, function in (("result", lambda x: x.add_(1)), ("result and another", lambda x: (x.add_(1), x * 2)), ("argument", lambda x: (x.mul_(3), x)[1]),
+                               ("view", lambda x: x.add_(1).view(-1)), ("part", lambda x: (x[0].zero_(), x.sum())[1])):
+            found = []
+            for each in (function, torch.compile(function, backend="nixie")):
+                x = torch.ones(2, 3)
+                found.append([x, *_list(each(x))])
+            for a, b in zip(*found):
+                self.close(b, a, name)
+            self.assertEqual(*([each.data_ptr() == of[0].data_ptr() for each in of] for of in found), name)
 
     def test_half(self):
         torch._dynamo.reset()

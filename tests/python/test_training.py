@@ -123,7 +123,9 @@ class Training(unittest.TestCase):
         pairs = [(x[first : first + 50], y[first : first + 50]) for first in range(0, 300, 50)]
         self.assertGreater(nixie.Classifier(LAYERS, schedule={"constant": {"rate": 0.02}}, epochs=20).fit(pairs).score(x, y), 0.9)
         for what, text in ((lambda: nixie.Classifier(LAYERS).predict(x), "call fit first"), (lambda: model.set_params(epoch=3), "epochs"),
-                           (lambda: model.fit(iter(pairs)), "iterated again"), (lambda: model.fit(x[:0], y[:0]), "no sample|0 sample")):
+                           (lambda: model.fit(iter(pairs)), "iterated again"),
+                           (lambda: nixie.Classifier(layers).fit(pairs), "give the net as a definition"), (lambda: model.predict(x[:0]), "no sample|0 sample"),
+                           (lambda: nixie.Classifier(LAYERS, batch=0).fit(x, y), "a batch of 0 samples"), (lambda: model.fit(x[:0], y[:0]), "no sample|0 sample")):
             with self.assertRaisesRegex(ValueError, text):
                 what()
 

@@ -7,11 +7,11 @@ from ._core import Array, Error, __version__, dtype
 from ._core import bfloat16, bool, float8_e4m3fn, float8_e5m2, float16, float32, float64, int8, int32, int64, uint8
 from ._creation import (arange, array, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones,
                         ones_like, tril, triu, zeros, zeros_like)
-from ._elementwise import FUNCTIONS as _FUNCTIONS, clip, where
+from ._elementwise import FUNCTIONS as _FUNCTIONS, allclose, clip, isclose, where
 from ._manipulation import (broadcast_arrays, broadcast_shapes, broadcast_to, concat, expand_dims, flip, matrix_transpose, moveaxis,
                             pad, permute_dims, repeat, reshape, roll, squeeze, stack, take, take_along_axis, tile, unstack)
-from ._reductions import (all, any, argmax, argmin, argsort, count_nonzero, cumulative_prod, cumulative_sum, diff, max, mean, min,
-                          prod, searchsorted, sort, std, sum, topk, var)
+from ._reductions import (FUNCTIONS as _REDUCTIONS, argsort, count_nonzero, cumulative_prod, cumulative_sum, diff, prod, searchsorted, sort,
+                          std, sum, topk, var)
 from ._transforms import compile, compute, grad, synchronize, tree_map, value_and_grad
 from ._types import __array_namespace_info__, astype, can_cast, finfo, iinfo, isdtype, result_type
 from .linalg import einsum, matmul, tensordot, vecdot
@@ -19,4 +19,11 @@ from .training import Classifier, Regressor, Trainer
 
 __array_api_version__ = "2024.12"
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi
-globals().update(_FUNCTIONS)
+globals().update(_FUNCTIONS | _REDUCTIONS)
+
+# numpy's older names of the standard's functions
+_OLDER = {"absolute": "abs", "amax": "max", "amin": "min", "concatenate": "concat", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum",
+          "invert": "bitwise_invert", "left_shift": "bitwise_left_shift", "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift",
+          "true_divide": "divide"}
+_OLDER |= {f"arc{name[1:]}": name for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")}
+globals().update({older: globals()[name] for older, name in _OLDER.items()})

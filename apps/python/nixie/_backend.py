@@ -115,7 +115,9 @@ class _Part(torch.nn.Module):
     def interpret(self, arguments):
         values = dict(zip(self.placeholders, arguments))
         for node in self.graph.nodes:
-            if node.op == "call_function" and not _is_set(node):
+            if _is_set(node):
+                values[node] = values[node.args[1]]
+            elif node.op == "call_function":
                 args, options = torch.fx.map_arg((node.args, node.kwargs), values.get)
                 values[node] = self.of_its_type(node, _aten.OPS[_name(node)](*args, **options))
         return [values[node] for node in self.outputs], self.orders, {place: values[node] for place, node in self.values.items()}

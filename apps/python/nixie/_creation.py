@@ -5,7 +5,7 @@ import math
 
 from . import _core
 from ._core import Array
-from ._types import DEFAULTS, FLOAT8, as_dtype
+from ._types import DEFAULTS, FLOAT8, as_dtype, fitting, isdtype
 
 
 def _device(device):
@@ -34,7 +34,8 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if isinstance(obj, (bool, int, float)) and not hasattr(obj, "dtype"):
         if copy is False:
             raise ValueError("asarray: a number becomes an array only by a copy")
-        return _core.from_numpy(obj, _type_of_number(obj) if dtype is None else dtype, _device(device))
+        dtype = _type_of_number(obj) if dtype is None else dtype
+        return _core.from_numpy(fitting(obj, dtype), dtype, _device(device))
     if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__") or copy is False:
         return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=False if copy is False else None)
     if not hasattr(obj, "__array_interface__"):
@@ -51,15 +52,16 @@ def _numbers(obj, dtype):
     """Nested lists as an array of numpy, and the type that they become."""
     import numpy
 
-    found = numpy.asarray(obj, dtype=None if dtype is None or dtype.name in ("bfloat16", *FLOAT8) else dtype.name)
+    found = numpy.asarray(obj)
     if found.dtype.kind not in "biuf":
         raise TypeError(f"asarray: a {type(obj).__name__} of {found.dtype} is no array of real numbers")
-    if dtype is None and not _has_buffer(obj):
-        if found.dtype.kind == "f":
-            dtype = _core.float32
-        elif found.dtype.kind in "iu":
-            fits = found.size == 0 or (found.min() >= -(2**31) and found.max() < 2**31)
-            dtype = _core.int32 if fits else _core.int64
+    ends = [found.min().item(), found.max().item()] if found.size else []
+    if dtype is None and not _has_buffer(obj) and found.dtype.kind != "b":
+        small = all(-(2**31) <= each < 2**31 for each in ends)
+        dtype = _core.float32 if found.dtype.kind == "f" else _core.int32 if small else _core.int64
+    if dtype is not None:
+        for each in ends:
+            fitting(each, dtype)
     return found, dtype
 
 
@@ -97,10 +99,6 @@ def from_dlpack(x, /, *, device=None, copy=None):
     return found.to_device(device)
 
 
-def _sizes(shape):
-    return [shape] if isinstance(shape, int) else [int(size) for size in shape]
-
-
 def full(shape, fill_value, *, dtype=None, device=None):
     """An array of one number.
 
@@ -108,9 +106,11 @@ def full(shape, fill_value, *, dtype=None, device=None):
     array([7, 7, 7], dtype=int32)
     """
     dtype = as_dtype(dtype)
-    if dtype is None and isinstance(fill_value, (builtins.bool, int, float)):
-        dtype = _type_of_number(fill_value)
-    return _core.full(_sizes(shape), fill_value, fill_value.dtype if dtype is None else dtype, _device(device))
+    if not isinstance(fill_value, (builtins.bool, int, float)):
+        fill_value = asarray(fill_value, dtype=dtype)
+        return _core.full(shape, fill_value, fill_value.dtype, _device(device))
+    dtype = _type_of_number(fill_value) if dtype is None else dtype
+    return _core.full(shape, fitting(fill_value, dtype), dtype, _device(device))
 
 
 def zeros(shape, *, dtype=None, device=None):
@@ -224,10 +224,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    shape = [n_rows, n_rows if n_cols is None else n_cols]
-    k = max(-shape[0], min(k, shape[1]))
-    row, column = (_core.coordinate(shape, axis, _device(device)) for axis in (0, 1))
-    return _core.cast(column - row == k, _core.float32 if dtype is None else as_dtype(dtype))
+    return _core.eye(n_rows, n_rows if n_cols is None else n_cols, k, _core.float32 if dtype is None else dtype, _device(device))
 
 
 def tril(x, /, *, k=0):

@@ -191,7 +191,7 @@ def _unary(name, function, sentence, argument, result):
     def op(x, /):
         return function(x if isinstance(x, Array) else asarray(x))
 
-    return _named(op, name, sentence, f"nixie.{name}(nixie.asarray({argument})).item()", result)
+    return named(op, name, sentence, f"nixie.{name}(nixie.asarray({argument})).item()", result)
 
 
 def _binary(name, function, sentence, arguments, result):
@@ -200,10 +200,10 @@ def _binary(name, function, sentence, arguments, result):
             x1 = _number(x1) if isinstance(x2, Array) else asarray(x1)
         return function(x1, x2 if isinstance(x2, Array) else _number(x2))
 
-    return _named(op, name, sentence, f"nixie.{name}({arguments}).item()", result)
+    return named(op, name, sentence, f"nixie.{name}({arguments}).item()", result)
 
 
-def _named(op, name, sentence, example, result):
+def named(op, name, sentence, example, result):
     op.__name__ = op.__qualname__ = name
     op.__module__ = "nixie"
     op.__doc__ = f"{sentence}\n\n    >>> {example}\n    {result}\n    "
@@ -221,8 +221,8 @@ def clip(x, /, min=None, max=None):
     array([1, 1, 2, 3, 3], dtype=int32)
     """
     if min is not None:
-        x = _core.cast(_core.maximum(x, _number(min)), x.dtype)
-    return x if max is None else _core.cast(_core.minimum(x, _number(max)), x.dtype)
+        x = _core.cast(_core.maximum(x, min), x.dtype)
+    return x if max is None else _core.cast(_core.minimum(x, max), x.dtype)
 
 
 def where(condition, x1, x2, /):
@@ -231,4 +231,25 @@ def where(condition, x1, x2, /):
     >>> nixie.where(nixie.arange(3) > 1, 1.0, 0.0)
     array([0., 0., 1.], dtype=float32)
     """
-    return _core.where(condition, _number(x1), _number(x2))
+    return _core.where(condition, x1, x2)
+
+
+def isclose(a, b, /, rtol=1e-5, atol=1e-8, *, equal_nan=False):
+    """Whether a and b differ by no more than atol + rtol * abs(b); infinities by nothing.
+
+    >>> nixie.isclose(nixie.array([1.0, 2.0]), nixie.array([1.0, 2.1]))
+    array([ True, False], dtype=bool)
+    """
+    a, b = (x if isinstance(x, Array) else asarray(x) for x in (a, b))
+    near = _core.logical_and(abs(a - b) <= atol + rtol * abs(b), _core.is_finite(b))
+    same = _core.logical_or(a == b, _core.logical_and(a != a, b != b)) if equal_nan else a == b
+    return _core.logical_or(near, same)
+
+
+def allclose(a, b, /, rtol=1e-5, atol=1e-8, *, equal_nan=False):
+    """Whether `isclose` is true of all elements: a bool of Python.
+
+    >>> nixie.allclose(nixie.arange(3), [0.0, 1.0, 2.0])
+    True
+    """
+    return bool(_core.all(isclose(a, b, rtol, atol, equal_nan=equal_nan), None, False))

@@ -5,28 +5,51 @@ import math
 from . import _core
 from ._core import Array
 from ._creation import asarray
-from ._types import isdtype
+from ._types import fitting, isdtype
 
 
-_MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(mask, x, other), x[mask] = number, or x.numpy()[mask]"
+_MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(mask, x, other), x[mask] = value, or x.numpy()[mask]"
 
 
 def _parts(x, key):
     """The key as a number, a slice or an array for each axis, and None for each new one."""
-    key = list(key) if isinstance(key, tuple) else [key]
-    used = sum(each is not None and each is not ... for each in key)
+    key = [_known_mask(each) for each in (key if isinstance(key, tuple) else (key,))]
+    used = sum(_axes_of(each) for each in key)
     if used > x.ndim:
         raise IndexError(f"{used} indices for an array of {x.ndim} axes")
     if (ellipses := sum(each is ... for each in key)) > 1:
         raise IndexError("an index has one ... at most")
     at = next((i for i, each in enumerate(key) if each is ...), len(key))
     key[at : at + ellipses] = [slice(None)] * (x.ndim - used)
-    axis = 0
-    for i, each in enumerate(key):
-        if each is not None:
-            key[i] = _entry(x, each, axis)
-            axis += 1
-    return key
+    axis, parts = 0, []
+    for each in key:
+        parts += [None] if each is None else _positions(x, each, axis) if _is_mask(each) else [_entry(x, each, axis)]
+        axis += _axes_of(each)
+    return parts
+
+
+def _known_mask(each):
+    """A mask of Python's or numpy's, whose values the host knows, as numpy's; other parts of a key as they are."""
+    if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and each.ndim > 0:
+        import numpy
+
+        array = numpy.asarray(each)
+        return array if array.dtype == bool else each
+    return each
+
+
+def _is_mask(each):
+    return not isinstance(each, Array) and getattr(each, "dtype", None) == bool and each.ndim > 0
+
+
+def _axes_of(each):
+    return 0 if each is None or each is ... else each.ndim if _is_mask(each) else 1
+
+
+def _positions(x, mask, axis):
+    if x.shape[axis : axis + mask.ndim] != mask.shape:
+        raise IndexError(f"a mask of shape {mask.shape} for axes of shape {x.shape[axis : axis + mask.ndim]}")
+    return [_core.from_numpy(each, _core.int32, x.device) for each in mask.nonzero()]
 
 
 def _entry(x, each, axis):
@@ -45,8 +68,6 @@ def _entry(x, each, axis):
 
 def _known(x, indices, given, axis):
     """Indices that the host knows, which are checked."""
-    if indices.dtype == _core.bool:
-        raise IndexError(_MASK)
     if indices.size == 0:
         return _core.cast(indices, _core.int32)
     import numpy
@@ -113,13 +134,13 @@ def _apart(key):
 
 def set(x, key, value):
     """Binds the handle x to its array with x[key] replaced."""
-    value = value if isinstance(value, (Array, bool, int, float)) else asarray(value, device=x.device)
+    value = fitting(value, x.dtype) if isinstance(value, (bool, int, float)) else asarray(value, device=x.device)
     if isinstance(value, Array) and value.dtype != x.dtype:
         if isdtype(value.dtype, "real floating") and not isdtype(x.dtype, "real floating"):
             raise TypeError(f"an array of {x.dtype} cannot hold {value.dtype}; use astype")
         value = _core.cast(value, x.dtype)
     mask = asarray(key, device=x.device) if hasattr(key, "__array_interface__") or isinstance(key, Array) else None
-    if mask is not None and mask.dtype == _core.bool:
+    if mask is not None and mask.dtype == _core.bool and (isinstance(key, Array) or _rank(value) <= x.ndim - mask.ndim):
         return x._rebind(_masked(x, mask, value))
     parts = _parts(x, key)
     if any(isinstance(each, Array) for each in parts):
@@ -133,10 +154,14 @@ def set(x, key, value):
         raise (IndexError if "position" in str(error) else ValueError)(str(error)) from None
 
 
+def _rank(value):
+    return value.ndim if isinstance(value, Array) else 0
+
+
 def _masked(x, mask, value):
     if mask.ndim > x.ndim or mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
-    if isinstance(value, Array) and value.ndim > x.ndim - mask.ndim:
+    if _rank(value) > x.ndim - mask.ndim:
         raise ValueError("x[mask] = value: the number of values depends on the mask; expected one number, or nixie.where")
     wide = _core.reshape(mask, list(mask.shape) + [1] * (x.ndim - mask.ndim))
     return _core.cast(_core.where(wide, value, x), x.dtype)

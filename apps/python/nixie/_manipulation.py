@@ -1,12 +1,12 @@
 """Functions that put elements elsewhere."""
 
-import builtins
+import operator
 
 from . import _core
 
 
 def _tuple(axes):
-    return (axes,) if isinstance(axes, int) else tuple(axes)
+    return tuple(axes) if isinstance(axes, (tuple, list)) else (operator.index(axes),)
 
 
 def normal_axis(axis, rank, what):
@@ -23,7 +23,7 @@ def reshape(x, /, shape, *, copy=None):
     array([[0, 1],
            [2, 3]], dtype=int32)
     """
-    return _core.reshape(x, list(_tuple(shape)))
+    return _core.reshape(x, shape)
 
 
 def permute_dims(x, /, axes):
@@ -52,13 +52,7 @@ def moveaxis(x, source, destination, /):
     >>> nixie.moveaxis(nixie.zeros((1, 2, 3)), 0, -1).shape
     (2, 3, 1)
     """
-    sources, destinations = ([normal_axis(axis, x.ndim, "moveaxis") for axis in _tuple(each)] for each in (source, destination))
-    if len(sources) != len(destinations):
-        raise ValueError(f"moveaxis: {len(sources)} axes to {len(destinations)} positions")
-    order = [axis for axis in range(x.ndim) if axis not in sources]
-    for to, axis in sorted(zip(destinations, sources)):
-        order.insert(to, axis)
-    return _core.permute(x, order)
+    return _core.moveaxis(x, source, destination)
 
 
 def expand_dims(x, /, axis=0):
@@ -72,13 +66,13 @@ def expand_dims(x, /, axis=0):
     return _core.expand_dims(x, [normal_axis(each, rank, "expand_dims") for each in axes])
 
 
-def squeeze(x, /, axis):
-    """Drops axes of size 1.
+def squeeze(x, /, axis=None):
+    """Drops axes of size 1, by default all.
 
     >>> nixie.squeeze(nixie.zeros((3, 1)), 1).shape
     (3,)
     """
-    return _core.squeeze(x, axis)
+    return _core.squeeze(x, [i for i, size in enumerate(x.shape) if size == 1] if axis is None else axis)
 
 
 def broadcast_to(x, /, shape):
@@ -88,7 +82,7 @@ def broadcast_to(x, /, shape):
     array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    return _core.broadcast_to(x, list(_tuple(shape)))
+    return _core.broadcast_to(x, shape)
 
 
 def broadcast_arrays(*arrays):
@@ -107,17 +101,12 @@ def broadcast_shapes(*shapes):
     >>> nixie.broadcast_shapes((3,), (2, 1))
     (2, 3)
     """
-    rank = max((len(shape) for shape in shapes), default=0)
-    result = []
-    for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        if len(sizes) > 1:
-            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
+    import numpy
+
+    return numpy.broadcast_shapes(*shapes)
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays, /, axis=0):
     """Arrays side by side; along axis None each is flattened first.
 
     >>> nixie.concat([nixie.arange(2), nixie.arange(1)])
@@ -128,7 +117,7 @@ def concat(arrays, /, *, axis=0):
     return _core.concat(list(arrays), axis)
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays, /, axis=0):
     """Arrays side by side along a new axis.
 
     >>> nixie.stack([nixie.arange(2), nixie.arange(2)]).shape
@@ -147,7 +136,7 @@ def unstack(x, /, *, axis=0):
     return tuple(_core.slice(x, [slice(None)] * axis + [i]) for i in range(x.shape[axis]))
 
 
-def flip(x, /, *, axis=None):
+def flip(x, /, axis=None):
     """The elements in reverse order along axes, by default along all.
 
     >>> nixie.flip(nixie.arange(3))
@@ -156,7 +145,7 @@ def flip(x, /, *, axis=None):
     return _core.flip(x, list(range(x.ndim)) if axis is None else axis)
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x, /, shift, axis=None):
     """Moves elements cyclically along axes; without an axis along the flattened array.
 
     >>> nixie.roll(nixie.arange(4), 1)
@@ -165,7 +154,7 @@ def roll(x, /, shift, *, axis=None):
     if axis is None:
         return _core.reshape(_core.roll(_core.reshape(x, [-1]), shift, 0), list(x.shape))
     axes = _tuple(axis)
-    shifts = _tuple(shift) if not isinstance(shift, int) else (shift,) * len(axes)
+    shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     for by, along in zip(shifts, axes):
         x = _core.roll(x, by, along)
     return x
@@ -177,10 +166,10 @@ def tile(x, repetitions, /):
     >>> nixie.tile(nixie.arange(2), (2,))
     array([0, 1, 0, 1], dtype=int32)
     """
-    return _core.tile(x, list(_tuple(repetitions)))
+    return _core.tile(x, repetitions)
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x, repeats, /, axis=None):
     """Repeats each element; without an axis those of the flattened array. `repeats` is one number, or a number for
     each element, of which the host must know the values: the result's shape depends on them.
 
@@ -189,21 +178,13 @@ def repeat(x, repeats, /, *, axis=None):
     """
     if axis is None:
         x, axis = _core.reshape(x, [-1]), 0
-    axis = normal_axis(axis, x.ndim, "repeat")
-    counts = repeats if isinstance(repeats, int) else [int(each) for each in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
-    if isinstance(counts, list):
-        if len(counts) == 1:
-            counts = counts[0]
-        elif len(counts) != x.shape[axis]:
-            raise ValueError(f"repeat: {len(counts)} numbers for an axis of {x.shape[axis]} elements")
-    if isinstance(counts, list):
-        from ._creation import asarray
+    import numpy
 
-        order = [i for i, count in enumerate(counts) for _ in builtins.range(count)]
-        return _core.take(x, asarray(order, dtype=_core.int32, device=x.device), axis)
-    shape = list(x.shape)
-    wide = _core.broadcast_to(_core.expand_dims(x, axis + 1), shape[: axis + 1] + [counts] + shape[axis + 1 :])
-    return _core.reshape(wide, shape[:axis] + [shape[axis] * counts] + shape[axis + 1 :])
+    counts = numpy.asarray(repeats)
+    if counts.ndim == 0:
+        return _core.repeat(x, int(counts), axis)
+    order = numpy.repeat(numpy.arange(x.shape[axis]), counts)
+    return _core.take(x, _core.from_numpy(order, _core.int32, x.device), axis)
 
 
 def pad(x, pad_width, /, *, constant_values=0):
@@ -217,7 +198,7 @@ def pad(x, pad_width, /, *, constant_values=0):
     return _core.pad(x, [low for low, _ in pairs], [high for _, high in pairs], float(constant_values))
 
 
-def take(x, indices, /, *, axis=None):
+def take(x, indices, /, axis=None):
     """x[.., indices, ..] along an axis; negative indices count from the end. An index out of range raises ValueError
     if it is known here; one that is computed reads NaN, or the largest integer.
 

@@ -2,9 +2,9 @@
 
 import sys
 
-from . import _core, _indexing, _manipulation, _reductions
+from . import _core, _creation, _indexing, _manipulation, _reductions, linalg
 from ._core import Array
-from ._elementwise import clip
+from ._elementwise import FUNCTIONS, clip
 from ._types import FLOAT8, as_dtype, astype
 
 
@@ -96,18 +96,42 @@ def _transpose(self, *axes):
     return _manipulation.permute_dims(self, tuple(order) if order else tuple(range(self.ndim))[::-1])
 
 
-def _squeeze(self, axis=None):
-    return _manipulation.squeeze(self, [i for i, size in enumerate(self.shape) if size == 1] if axis is None else axis)
+def _swapaxes(self, first, second):
+    order = list(range(self.ndim))
+    order[first], order[second] = order[second], order[first]
+    return _manipulation.permute_dims(self, order)
 
 
-def _reducing(name):
-    function = getattr(_reductions, name)
+def _item(self, *index):
+    """One element as a number: of an array of one, or at an index, of one number that in the flattened array."""
+    index = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+    return _element(self.reshape(-1)[index] if len(index) == 1 else self[index] if index else self)
 
-    def method(self, axis=None, **options):
-        return function(self, axis=axis, **options)
 
-    method.__name__, method.__doc__ = name, f"nixie.{name}(self, axis=axis)."
+def _round(self, decimals=0):
+    return FUNCTIONS["round"](self * 10**decimals) / 10**decimals if decimals else FUNCTIONS["round"](self)
+
+
+def _format(self, form):
+    return format(self.item() if form and self.ndim == 0 else self.__str__(), form)
+
+
+def _in_place(function):
+    """What numpy changes in place, by the array's next value."""
+    return lambda self, *args, **options: self._rebind(function(self, *args, **options))
+
+
+def _reducing(name, function):
+    def method(self, axis=None, dtype=None, out=None, **options):
+        if out is not None:
+            raise TypeError(f"{name}: an array is written by `out[...] = {name}(x)`, not by an argument")
+        return function(self, axis, **options if dtype is None else {"dtype": dtype, **options})
+
+    method.__name__, method.__doc__ = name, f"nixie.{name}(self, axis), by numpy's arguments."
     return method
+
+
+_element = Array.item
 
 
 Array.__doc__ = """An array: its shape, dtype and device, and elements that are computed when somebody looks at them. Made by
@@ -124,9 +148,13 @@ array another value; arrays that were made of it stay as they were.
 METHODS = {
     "__array__": __array__,
     "__array_namespace__": __array_namespace__,
+    "__contains__": lambda self, value: bool(_reductions.FUNCTIONS["any"](self == value)),
+    "__divmod__": lambda self, other: (self // other, self % other),
+    "__format__": _format,
     "__getitem__": lambda self, key: _indexing.get(self, key),
     "__iter__": __iter__,
     "__pos__": lambda self: _core.alias(self),
+    "__rdivmod__": lambda self, other: (other // self, other % self),
     "__reduce__": __reduce__,
     "__repr__": __repr__,
     "__str__": lambda self: str(_with_numpy(self)),
@@ -135,16 +163,29 @@ METHODS = {
     "mT": property(_manipulation.matrix_transpose, doc="The array with its last two axes swapped."),
     "astype": lambda self, dtype, copy=True: astype(self, as_dtype(dtype), copy=copy),
     "clip": clip,
-    "cumsum": lambda self, axis=None: _reductions.cumulative_sum(self, axis=axis),
+    "argsort": _reductions.argsort,
+    "copy": lambda self: _core.alias(self),
+    "cumsum": lambda self, axis=None: _reductions.cumulative_sum(self.reshape(-1) if axis is None else self, axis=axis),
+    "diagonal": lambda self, offset=0: linalg.diagonal(self, offset=offset),
     "dot": lambda self, other: self @ other,
     "get": get,
-    "flatten": lambda self: _manipulation.reshape(self, (-1,)),
+    "fill": _in_place(lambda self, value: _creation.full_like(self, value)),
+    "flatten": lambda self: _manipulation.reshape(self, -1),
+    "item": _item,
     "numpy": numpy,
+    "ravel": lambda self: _manipulation.reshape(self, -1),
+    "repeat": _manipulation.repeat,
     "reshape": _reshape,
-    "squeeze": _squeeze,
+    "round": _round,
+    "sort": _in_place(_reductions.sort),
+    "squeeze": _manipulation.squeeze,
+    "swapaxes": _swapaxes,
+    "take": lambda self, indices, axis=None: _manipulation.take(self if axis is not None else self.reshape(-1), indices, axis),
     "tolist": tolist,
+    "trace": lambda self, offset=0: linalg.trace(self, offset=offset),
     "transpose": _transpose,
 }
-METHODS |= {name: _reducing(name) for name in ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")}
+METHODS |= {name: _reducing(name, getattr(_reductions, name)) for name in ("prod", "std", "sum", "var")}
+METHODS |= {name: _reducing(name, function) for name, function in _reductions.FUNCTIONS.items()}
 for _name, _method in METHODS.items():
     setattr(Array, _name, _method)

@@ -1,16 +1,12 @@
 """Functions that make fewer elements of many, and those of their order."""
 
 import math
-import operator
 
 from . import _core
-from ._elementwise import _number
+from ._creation import asarray
+from ._elementwise import named
 from ._manipulation import normal_axis
 from ._types import as_dtype, isdtype
-
-
-def _axes(x, axis):
-    return list(range(x.ndim)) if axis is None else [axis] if isinstance(axis, int) else list(axis)
 
 
 def _sum_type(x, dtype):
@@ -21,10 +17,11 @@ def _sum_type(x, dtype):
 
 def _accumulate(op):
     def reduce(x, axis, dtype, keepdims):
+        x = asarray(x)
         to = _sum_type(x, dtype)
         if to is not None and (x.dtype != to):
             x = _core.cast(x, to if to.itemsize >= 4 or isdtype(to, "real floating") else _core.int64)
-        result = op(x, _axes(x, axis), keepdims)
+        result = op(x, axis, keepdims)
         return result if to is None or result.dtype == to else _core.cast(result, to)
 
     return reduce
@@ -33,7 +30,7 @@ def _accumulate(op):
 _sum, _prod = _accumulate(_core.sum), _accumulate(_core.prod)
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(x, /, axis=None, *, dtype=None, keepdims=False):
     """The sum over axes, by default over all. Its type is int64 for bool and uint8, int32 for int8, else x's.
 
     >>> nixie.sum(nixie.array([[1, 2], [3, 4]]), axis=0)
@@ -42,7 +39,7 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return _sum(x, axis, dtype, keepdims)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(x, /, axis=None, *, dtype=None, keepdims=False):
     """The product over axes; its type is that of `sum`.
 
     >>> nixie.prod(nixie.array([2, 3])).item()
@@ -51,99 +48,60 @@ def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     return _prod(x, axis, dtype, keepdims)
 
 
-def max(x, /, *, axis=None, keepdims=False):
-    """The largest element over axes; NaN if there is one.
-
-    >>> nixie.max(nixie.array([2, 3])).item()
-    3
-    """
-    return _core.max(x, _axes(x, axis), keepdims)
-
-
-def min(x, /, *, axis=None, keepdims=False):
-    """The smallest element over axes; NaN if there is one.
-
-    >>> nixie.min(nixie.array([2, 3])).item()
-    2
-    """
-    return _core.min(x, _axes(x, axis), keepdims)
+# name: what it gives over axes, by default over all; an example and its result
+TABLE = {
+    "all": ("Whether no element is 0.", "[True, False]", "False"),
+    "any": ("Whether any element is not 0.", "[False, True]", "True"),
+    "argmax": ("The position, int32, of the first largest element; over several axes that in the flattened array.", "[1, 3, 3]", "1"),
+    "argmin": ("The position, int32, of the first smallest element; over several axes that in the flattened array.", "[1, 0]", "1"),
+    "max": ("The largest element; NaN if there is one.", "[2, 3]", "3"),
+    "mean": ("The mean; of integers float32, of nothing NaN.", "[1.0, 2.0]", "1.5"),
+    "min": ("The smallest element; NaN if there is one.", "[2, 3]", "2"),
+}
 
 
-def mean(x, /, *, axis=None, keepdims=False):
-    """The mean over axes; of integers float32, of nothing NaN.
+def _reduction(name, sentence, elements, result):
+    op = getattr(_core, name)
 
-    >>> nixie.mean(nixie.array([1.0, 2.0])).item()
-    1.5
-    """
-    return _core.mean(x, _axes(x, axis), keepdims)
+    def reduce(x, /, axis=None, *, keepdims=False):
+        return op(x, axis, keepdims)
+
+    return named(reduce, name, sentence, f"nixie.{name}(nixie.array({elements})).item()", result)
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
-    """The mean square distance from the mean, of n elements divided by n - correction.
+FUNCTIONS = {name: _reduction(name, *row) for name, row in TABLE.items()}
+
+
+def var(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
+    """The mean square distance from the mean, of n elements divided by n - correction; numpy calls that ddof.
 
     >>> nixie.var(nixie.array([1.0, 3.0]), correction=1).item()
     2.0
     """
-    axes = _axes(x, axis)
-    found = _core.variance(x, axes, keepdims)
+    x, correction = asarray(x), correction or ddof
+    found = _core.variance(x, axis, keepdims)
     if correction == 0:
         return found
-    count = math.prod(x.shape[each] for each in axes)
+    count = x.size // found.size if found.size else 0
     return found * (count / (count - correction) if count > correction else math.nan)
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
     """The square root of `var`.
 
     >>> nixie.std(nixie.array([1.0, 3.0])).item()
     1.0
     """
-    return _core.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+    return _core.sqrt(var(x, axis, correction=correction or ddof, keepdims=keepdims))
 
 
-def argmax(x, /, *, axis=None, keepdims=False):
-    """The position, int32, of the first largest element along an axis, by default in the flattened array.
-
-    >>> nixie.argmax(nixie.array([1, 3, 3])).item()
-    1
-    """
-    return _core.argmax(x, _axes(x, axis), keepdims)
-
-
-def argmin(x, /, *, axis=None, keepdims=False):
-    """The position, int32, of the first smallest element.
-
-    >>> nixie.argmin(nixie.array([1, 0])).item()
-    1
-    """
-    return _core.argmin(x, _axes(x, axis), keepdims)
-
-
-def any(x, /, *, axis=None, keepdims=False):
-    """Whether any element over axes is not 0.
-
-    >>> nixie.any(nixie.array([False, True])).item()
-    True
-    """
-    return _core.any(x, _axes(x, axis), keepdims)
-
-
-def all(x, /, *, axis=None, keepdims=False):
-    """Whether no element over axes is 0.
-
-    >>> nixie.all(nixie.array([False, True])).item()
-    False
-    """
-    return _core.all(x, _axes(x, axis), keepdims)
-
-
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(x, /, axis=None, *, keepdims=False):
     """How many elements over axes are not 0, int32.
 
     >>> nixie.count_nonzero(nixie.array([0, 5])).item()
     1
     """
-    return _core.sum(_core.cast(x != 0, _core.int32), _axes(x, axis), keepdims)
+    return _core.sum(_core.cast(x != 0, _core.int32), axis, keepdims)
 
 
 def _scan(x, axis, initial, dtype, scan, neutral):
@@ -164,17 +122,6 @@ def _scan(x, axis, initial, dtype, scan, neutral):
     return result
 
 
-def _products(x, axis):
-    """Products of the elements so far: of 2, 4, 8, ... neighbours in turn."""
-    rank, size, step = x.ndim, x.shape[axis], 1
-    x = _core.prod(_core.expand_dims(x, [rank]), [rank], False)  # of its type
-    while step < size:
-        earlier = _core.slice(x, [slice(None)] * axis + [slice(0, size - step)])
-        before = [step if each == axis else 0 for each in range(rank)]
-        x, step = x * _core.pad(earlier, before, [0] * rank, 1.0), 2 * step
-    return x
-
-
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     """The sums of the elements so far along an axis.
 
@@ -190,7 +137,7 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     >>> nixie.cumulative_prod(nixie.array([1, 2, 3]), include_initial=True)
     array([1, 1, 2, 6], dtype=int32)
     """
-    return _scan(x, axis, include_initial, dtype, _products, 1)
+    return _scan(x, axis, include_initial, dtype, _core.cumprod, 1)
 
 
 def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
@@ -199,18 +146,10 @@ def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
     >>> nixie.diff(nixie.array([1, 4, 9]))
     array([3, 5], dtype=int32)
     """
-    axis = normal_axis(axis, x.ndim, "diff")
-    x = _core.concat([each for each in (prepend, x, append) if each is not None], axis)
-    for _ in range(n):
-        size = x.shape[axis]
-        if size == 0:
-            break
-        late, early = (_core.slice(x, [slice(None)] * axis + [slice(*ends)]) for ends in ((1, size), (0, size - 1)))
-        x = late != early if x.dtype == _core.bool else late - early
-    return x
+    return _core.diff(_core.concat([each for each in (prepend, x, append) if each is not None], axis), n, axis)
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(x, /, axis=-1, *, descending=False, stable=True):
     """The elements in order along an axis; NaN is larger than every number. Always stable.
 
     >>> nixie.sort(nixie.array([3, 1, 2]))
@@ -219,7 +158,7 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     return _core.sort(x, axis, descending)
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(x, /, axis=-1, *, descending=False, stable=True):
     """The positions, int32, of the elements in order along an axis. Always stable.
 
     >>> nixie.argsort(nixie.array([3, 1, 2]))
@@ -247,7 +186,4 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
         raise ValueError(f"searchsorted: side is {side!r}, expected 'left' or 'right'")
     if sorter is not None:
         x1 = _core.take(x1, sorter, 0)
-    before = operator.lt if side == "left" else operator.le
-    x2 = _number(x2)
-    wide = x2 if isinstance(x2, (bool, int, float)) else _core.expand_dims(x2, -1)
-    return _core.sum(_core.cast(before(x1, wide), _core.int32), -1, False)
+    return _core.searchsorted(x1, x2, side == "right")

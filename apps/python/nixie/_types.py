@@ -52,6 +52,13 @@ _FLOATS = {"float16": (10, 15, -14), "bfloat16": (7, 127, -126), "float32": (23,
 _FLOATS |= {"float8_e4m3fn": (3, 8, -6), "float8_e5m2": (2, 15, -14)}
 
 
+def fitting(number, type):
+    """A number of Python for elements of a type: those of integers hold the whole numbers between their limits, and fractions are cut off."""
+    if isdtype(type, "integral") and not iinfo(type).min <= number <= iinfo(type).max:
+        raise ValueError(f"the number {number} does not fit {type}")
+    return number
+
+
 def _type_of(type):
     return type.dtype if isinstance(type, Array) else as_dtype(type)
 

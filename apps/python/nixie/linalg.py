@@ -3,7 +3,6 @@
 import math
 
 from . import _core, _reductions
-from ._elementwise import _number
 from ._manipulation import matrix_transpose, normal_axis as _normal_axis  # the standard has the first here, too
 from ._types import result_type as _result_type
 
@@ -120,17 +119,16 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     >>> nixie.linalg.vector_norm(nixie.array([3.0, 4.0])).item()
     5.0
     """
-    axes = _reductions._axes(x, axis)
     if ord == 2:
-        return _core.norm(x, axes, keepdims)
+        return _core.norm(x, axis, keepdims)
     size = abs(x)
     if ord == math.inf:
-        return _core.max(size, axes, keepdims)
+        return _core.max(size, axis, keepdims)
     if ord == -math.inf:
-        return _core.min(size, axes, keepdims)
+        return _core.min(size, axis, keepdims)
     if ord == 0:
-        return _core.sum(_core.cast(x != 0, x.dtype), axes, keepdims)
-    return _core.sum(size ** float(ord), axes, keepdims) ** (1 / ord)
+        return _core.sum(_core.cast(x != 0, x.dtype), axis, keepdims)
+    return _core.sum(size ** float(ord), axis, keepdims) ** (1 / ord)
 
 
 def matrix_norm(x, /, *, keepdims=False, ord="fro"):
@@ -154,4 +152,4 @@ def einsum(subscripts, /, *operands):
     >>> nixie.linalg.einsum("ij,kj->ik", nixie.ones((2, 3)), nixie.ones((4, 3))).shape
     (2, 4)
     """
-    return _core.einsum(subscripts, [_number(each) for each in operands])
+    return _core.einsum(subscripts, operands)

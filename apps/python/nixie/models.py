@@ -22,7 +22,14 @@ class Net:
     """
 
     def __init__(self, definition, input_shape, *, seed=0):
-        self._take(_core.Net(json.dumps(definition), list(input_shape), seed))
+        self._given = json.dumps(definition), list(input_shape), seed
+        self._take(_core.Net(*self._given))
+
+    def __reduce__(self):
+        """What pickle and copy keep: the definition and the parameters."""
+        if not hasattr(self, "_given"):
+            raise TypeError("the net of a run has no definition here; save it, or load_state of one that has")
+        return _restored, (*self._given, self.state())
 
     def _take(self, net):
         self._net, self.output_shape, self.count = net, tuple(net.output_shape()), net.count()
@@ -73,6 +80,12 @@ class Net:
     def init_from(self, path):
         """Sets what a checkpoint, safetensors or HDF5 file has under the same names and shapes; returns a report."""
         return self._net.init_from(path)
+
+
+def _restored(definition, input_shape, seed, state):
+    net = Net(json.loads(definition), input_shape, seed=seed)
+    net.load_state(state)
+    return net
 
 
 class Optimizer:

@@ -1,7 +1,7 @@
 """Functions of neural networks, by the names of the C++ library."""
 
 from . import _core
-from ._elementwise import FUNCTIONS, _number
+from ._elementwise import FUNCTIONS
 
 sigmoid = FUNCTIONS["sigmoid"]
 
@@ -85,11 +85,7 @@ def one_hot(x, classes, /, *, dtype=None):
     >>> nixie.nn.one_hot(nixie.array([1]), 3)
     array([[0., 1., 0.]], dtype=float32)
     """
-    return _core.one_hot(_number(x), classes, _core.float32 if dtype is None else dtype, -1)
-
-
-def _each(value):
-    return [value] if isinstance(value, int) else list(value)
+    return _core.one_hot(x, classes, _core.float32 if dtype is None else dtype, -1)
 
 
 def conv(x, w, /, *, stride=1, pad=0, dilation=1, groups=1):
@@ -99,7 +95,7 @@ def conv(x, w, /, *, stride=1, pad=0, dilation=1, groups=1):
     >>> nixie.nn.conv(nixie.ones((1, 3, 8, 8)), nixie.ones((4, 3, 3, 3)), pad=1).shape
     (1, 4, 8, 8)
     """
-    return _core.conv(x, w, _each(stride), _each(pad), _each(dilation), groups)
+    return _core.conv(x, w, stride, pad, dilation, groups)
 
 
 def max_pool(x, /, window, *, stride=(), pad=0):
@@ -108,7 +104,7 @@ def max_pool(x, /, window, *, stride=(), pad=0):
     >>> nixie.nn.max_pool(nixie.ones((1, 3, 8, 8)), 2).shape
     (1, 3, 4, 4)
     """
-    return _core.max_pool(x, _each(window), _each(stride), _each(pad))
+    return _core.max_pool(x, window, stride, pad)
 
 
 def average_pool(x, /, window, *, stride=(), pad=0):
@@ -117,4 +113,4 @@ def average_pool(x, /, window, *, stride=(), pad=0):
     >>> nixie.nn.average_pool(nixie.ones((1, 3, 8, 8)), 2).shape
     (1, 3, 4, 4)
     """
-    return _core.average_pool(x, _each(window), _each(stride), _each(pad))
+    return _core.average_pool(x, window, stride, pad)

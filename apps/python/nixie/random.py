@@ -1,7 +1,7 @@
 """Random numbers that are functions of a key, a step and the element: the same on every machine and device."""
 
 from . import _core
-from ._creation import _device, _sizes
+from ._creation import _device
 
 
 class Key:
@@ -37,7 +37,7 @@ class Key:
 def _drawn(op, key, shape, step, device):
     if device is None and hasattr(step, "device"):
         device = step.device
-    return op(_sizes(shape), (key if isinstance(key, Key) else Key(key)).stream, step, _device(device))
+    return op(shape, (key if isinstance(key, Key) else Key(key)).stream, step, _device(device))
 
 
 def uniform(key, shape=(), *, step=0, device=None):

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from . import nn as _nn
-from ._layers import gradients_of
-from ._manipulation import reshape as _reshape
+from ._core import Array
+from ._layers import _pair, gradients_of
+from ._manipulation import pad as _padded, reshape as _reshape
 from ._plan import LAST, Function, is_channels_last
 
 _log = logging.getLogger("nixie.torch")
@@ -42,6 +43,9 @@ class _Plans:
 
             def function(arrays):
                 results = trace(arrays)
+                for x in results:
+                    if not isinstance(x, Array):
+                        raise TypeError(f"the function returns a {type(x).__name__}, expected one array")
                 return results, [LAST if key[-1] and x.ndim == 4 else tuple(range(x.ndim)) for x in results], {}
 
             self.known[key] = Function(function, tensors[0].device, precision=self.precision)
@@ -78,13 +82,22 @@ def function(of_arrays, *, precision="fp32"):
     plans = _Plans(of_arrays, precision)
 
     def call(*tensors, **options):
-        return _Call.apply(plans, options, *tensors)
+        for x in tensors:
+            if not isinstance(x, torch.Tensor):
+                raise TypeError(f"a function of nixie.torch is given a {type(x).__name__}, expected a tensor; further arguments are named")
+        needs_gradients = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+        if needs_gradients or torch._C._are_functorch_transforms_active():  # whose error says what they want
+            return _Call.apply(plans, options, *tensors)
+        return plans.forward(options, tensors)[0]
 
     return call
 
 
-def _conv(x, weight, bias=None, **options):
-    y = _nn.conv(x, weight, **options)
+def _conv(x, weight, bias=None, *, pad, **options):
+    if pad == "same":  # an even window has one row more behind the image
+        widths = [d * (size - 1) for d, size in zip(_pair(options["dilation"]), weight.shape[2:])]
+        x, pad = _padded(x, [(0, 0), (0, 0), *((width // 2, width - width // 2) for width in widths)]), 0
+    y = _nn.conv(x, weight, pad=0 if pad == "valid" else pad, **options)
     return y if bias is None else y + _reshape(bias, (-1, 1, 1))
 
 
@@ -103,6 +116,10 @@ def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     >>> nixie.torch.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3), padding=1)[0, 0, 1]
     tensor([6., 9., 6.])
     """
+    if padding == "same" and any(each != 1 for each in _pair(stride)):
+        raise ValueError(f"conv2d: padding 'same' with stride {stride}, expected 1")
+    if x.dim() == 3:
+        return conv2d(x[None], weight, bias, stride, padding, dilation, groups)[0]
     given = (x, weight) if bias is None else (x, weight, bias)
     return _conv2d(*given, stride=stride, pad=padding, dilation=dilation, groups=groups)
 
@@ -173,13 +190,13 @@ class _Linear(nn.Linear):
 
 def replace(model):
     """Lets nixie run the convolutions and linear layers of a model, in place; returns the model. Parameters and their names
-    stay. Convolutions whose padding is a word or other than zeros stay torch's.
+    stay. Convolutions whose padding is other than zeros stay torch's.
 
     >>> nixie.torch.replace(torch.nn.Sequential(torch.nn.Linear(2, 3)))[0](torch.zeros(1, 2)).shape
     torch.Size([1, 3])
     """
     for module in model.modules():
-        if type(module) is nn.Conv2d and module.padding_mode == "zeros" and not isinstance(module.padding, str):
+        if type(module) is nn.Conv2d and module.padding_mode == "zeros":
             module.__class__ = _Conv2d
         elif type(module) is nn.Linear:
             module.__class__ = _Linear

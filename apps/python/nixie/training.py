@@ -112,6 +112,8 @@ def batches(x, y=None, *, batch=32, seed=None, epoch=0):
     """
     import numpy
 
+    if batch < 1:
+        raise ValueError(f"batches: a batch of {batch} samples, expected 1 or more")
     if y is None:
         yield from x
         return
@@ -159,22 +161,16 @@ class _Estimator:
                     classifier_tags=ClassifierTags() if kind == "classifier" else None, regressor_tags=RegressorTags() if kind == "regressor" else None)
 
     def __getstate__(self):
-        """What pickle keeps: arguments, and a net as its parameters."""
-        state = {name: value for name, value in self.__dict__.items() if name not in ("net_", "_outputs")}
-        if hasattr(self, "net_"):
-            state["_parameters"] = {name: value.numpy() for name, value in self.net_.state().items()}
-        return state
+        """What pickle keeps: all but the compiled function."""
+        return {name: value for name, value in self.__dict__.items() if name != "_outputs"}
 
     def __setstate__(self, state):
-        parameters = state.pop("_parameters", None)
         self.__dict__.update(state)
-        if parameters is not None:
-            self._make_net()
-            self.net_.load_state(parameters)
+        if hasattr(self, "net_"):
+            self._take(self.net_)
 
-    def _make_net(self):
-        self.net_ = _models.Net(self._definition, self._sizes, seed=self.seed)
-        self._outputs = _compile(lambda samples: self.net_(samples), precision=self.precision)
+    def _take(self, net):
+        self.net_, self._outputs = net, _compile(lambda samples: net(samples), precision=self.precision)
 
     def _array(self, x):
         x = _asarray(x, device=self.device)
@@ -207,8 +203,10 @@ class _Estimator:
         if str(self._array(first[0]).dtype) not in ("float16", "float32"):
             raise ValueError(f"fit: samples are {self._array(first[0]).dtype}, expected floating numbers; use astype")
         steps = self.epochs * (-(-len(y) // self.batch) if y is not None else sum(1 for _ in x))
-        self._definition, self._sizes = self.net(outputs) if callable(self.net) else self.net, (self.batch, *first[0].shape[1:])
-        self._make_net()
+        if callable(self.net) and not outputs:
+            raise ValueError("fit: batches do not tell how many outputs there are; give the net as a definition")
+        definition = self.net(outputs) if callable(self.net) else self.net
+        self._take(_models.Net(definition, (self.batch, *first[0].shape[1:]), seed=self.seed))
         found = self.net_.output_shape[-1]
         if outputs and found < outputs:
             raise ValueError(f"fit: the net has {found} outputs, expected {outputs}, one for each class")
@@ -239,6 +237,8 @@ class _Estimator:
             error = sys.modules["sklearn.exceptions"].NotFittedError if "sklearn.exceptions" in sys.modules else ValueError
             raise error(f"{type(self).__name__}: call fit first")
         x = self._checked(x)
+        if len(x) == 0:
+            raise ValueError("predict: there is no sample")
         return numpy.concatenate([self._outputs(self._array(rows)).numpy() for rows, _ in batches(x, range(len(x)), batch=self.batch)])
 
 

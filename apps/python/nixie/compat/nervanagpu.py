@@ -15,7 +15,7 @@ from . import DEVICE, Draws as _Draws, to_device as _to_device
 from .. import _indexing
 
 _REDUCTIONS = ("argmax", "argmin", "max", "mean", "min", "std", "sum", "var")
-_NAMES = {"absolute": "abs", "fabs": "abs", "sgn": "sign", "sig": "sigmoid", "power": "pow"}
+_NAMES = {"fabs": "abs", "sgn": "sign", "sig": "sigmoid"}
 
 
 class _Rand:
