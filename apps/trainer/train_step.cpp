@@ -182,12 +182,12 @@ TrainStep::Result TrainStep::run(const Inputs& in) const {
   std::vector<Result> results;
   std::vector<std::vector<Tensor>> after(values.size());
   std::vector<Tensor> begun = before;
+  std::vector<std::vector<Shards::Slope>> slopes(optimizer_.parameters().size());
   for (std::int64_t shard = 0; shard < shards_.of_rank(); ++shard) {
     for (std::size_t i = 0; i < values.size(); ++i)
       if (shards_.are_ordered() && !values[i].trainable()) values[i].set(begun[i] = shards_.apart(before[i]));
     results.push_back(run_shard(in, shard));
-    for (std::size_t i = results.back().slopes.size(); i-- > 0;)
-      results.back().slopes[i].value = shards_.apart(results.back().slopes[i].value);
+    for (std::size_t i = slopes.size(); i-- > 0;) slopes[i].push_back(shards_.slope(results.back().slopes[i].value));
     for (Tensor Result::*number : {&Result::loss, &Result::accuracy, &Result::weight, &Result::counted})
       if ((results.back().*number).has_value()) results.back().*number = shards_.apart(results.back().*number);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -209,8 +209,9 @@ TrainStep::Result TrainStep::run(const Inputs& in) const {
   Result sum = results[0];
   for (Tensor Result::*number : {&Result::loss, &Result::accuracy, &Result::weight, &Result::counted})
     sum.*number = sum_of([&](const Result& result) { return result.*number; });
-  for (std::size_t i = 0; i < sum.slopes.size(); ++i)
-    sum.slopes[i].value = sum_of([&](const Result& result) { return result.slopes[i].value; });
+  // The last layers' gradients are the first that the backward pass makes.
+  for (std::size_t i = shards_.are_ordered() ? slopes.size() : 0; i-- > 0;)
+    sum.slopes[i].value = shards_.sum(slopes[i]);
   return sum;
 }
 
@@ -264,10 +265,8 @@ void TrainStep::complete(Result& result) {
     add(result.loss, part_loss_), add(result.accuracy, part_accuracy_), add(norms, part_norms_);
     add(result.weight, part_weight_), add(result.counted, part_counted_);
   }
-  // The last layers' gradients are the first that the backward pass makes.
-  const bool is_ordered = config_.reduction == "ordered";
-  for (std::size_t i = sums.size(); i-- > 0;)
-    sums[i] = is_ordered ? all_reduce(shards_.world(), sums[i]) : gradient_sum(world_, sums[i], config_.policy());
+  for (std::size_t i = shards_.are_ordered() ? 0 : sums.size(); i-- > 0;)  // the last layers' first, again
+    sums[i] = gradient_sum(world_, sums[i], config_.policy());
   for (Tensor* number : {&result.loss, &result.accuracy, &result.weight, &result.counted, &norms})
     if (number->has_value()) *number = all_reduce(shards_.world(), *number);
   const double each = 1 / static_cast<double>(parts());

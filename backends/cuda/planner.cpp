@@ -21,13 +21,16 @@ std::string cuda_kernel_table(const Plan& plan, const std::string& name) {
   const cuda::Chip chip = cuda::chip_named(name);
   std::string text = fmt::format("{:>9}  {:<28}operation\n", "us", "kernel");
   double sum = 0;
+  int launches = 0;
   for (const Group& group : plan.groups) {
     const cuda::Price price = cuda::price_of(plan, group, chip);
+    if (price.seconds == 0) continue;  // stays_in_place
     sum += price.seconds;
+    ++launches;
     text += fmt::format("{:>9.1f}  {:<28}{}\n", 1e6 * price.seconds, price.program,
                         price.operation.empty() ? label_of(plan, group) : price.operation);
   }
-  return text + fmt::format("{:>9.1f}  {} launches, one after another\n", 1e6 * sum, plan.groups.size());
+  return text + fmt::format("{:>9.1f}  {} launches, one after another\n", 1e6 * sum, launches);
 }
 
 }  // namespace nixie

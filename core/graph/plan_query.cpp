@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/world.h"
 
 namespace nixie {
 namespace {
@@ -14,6 +15,13 @@ std::vector<std::size_t> kernels_that(const std::vector<Kernel>& kernels, Touche
   for (std::size_t k = 0; k < kernels.size(); ++k)
     if (touches(kernels[k])) found.push_back(k);
   return found;
+}
+
+// Strides of axes of one position mean nothing.
+bool agree(const Shape& shape, const Strides& a, const Strides& b) {
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    if (shape[axis] != 1 && a[at(axis)] != b[at(axis)]) return false;
+  return true;
 }
 
 }  // namespace
@@ -39,6 +47,23 @@ bool reads(const Kernel& kernel, int slot) {
 }
 bool writes(const Kernel& kernel, int slot) {
   return std::ranges::any_of(kernel.stores, [&](const Access& access) { return access.slot == slot; });
+}
+
+bool is_own_exchange(const Plan& plan, const Kernel& kernel) {
+  const auto* op = kernel.head ? std::get_if<Collective>(&kernel.head->op) : nullptr;
+  if (!op || op->communicator->size() > 1 || kernel.stages.size() != 1 || kernel.stages[0].body.size() != 1 ||
+      kernel.stores.size() != 1)
+    return false;
+  const Operand& operand = kernel.head->operands[0];
+  const Access& store = kernel.stores[0];
+  const Slot &from = plan.slots[at(operand.slot)], &to = plan.slots[at(store.slot)];
+  return from.dtype == to.dtype && from.shape.size() == kernel.domain.size() &&
+         to.shape.size() == kernel.domain.size() && operand.shape == kernel.domain && operand.offset == 0 &&
+         store.offset == 0 && store.inside.empty() && agree(kernel.domain, operand.strides, store.strides);
+}
+bool stays_in_place(const Plan& plan, const Kernel& kernel) {
+  return is_own_exchange(plan, kernel) && !plan.slots[at(kernel.head->operands[0].slot)].external &&
+         !plan.slots[at(kernel.stores[0].slot)].external;
 }
 
 // Every role multiplies each output position of the convolution with each filter element that feeds it.

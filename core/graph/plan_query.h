@@ -26,6 +26,11 @@ bool finds_positions(const Kernel& kernel);
 std::vector<std::size_t> readers_of(const std::vector<Kernel>& kernels, int slot);
 std::vector<std::size_t> writers_of(const std::vector<Kernel>& kernels, int slot);
 
+/// Whether a kernel only copies one slot to another of the same layout: what a process exchanges with itself.
+bool is_own_exchange(const Plan& plan, const Kernel& kernel);
+/// Whether both slots are in the arena, too, where plan_memory gives them the same bytes: nothing is left to run.
+bool stays_in_place(const Plan& plan, const Kernel& kernel);
+
 Dtype dtype_of(const Plan& plan, int slot);
 inline Dtype dtype_of(const Plan& plan, const Operand& operand) { return dtype_of(plan, operand.slot); }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -60,7 +61,17 @@ void check_written(const Plan& plan, const Touched& touched, int group, int slot
         "\" before anything is written there; please report this plan");
 }
 
-std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
+// The slot whose bytes each slot takes: its own, or that of what stays in place.
+std::vector<int> homes_of(const Plan& plan) {
+  std::vector<int> homes(plan.slots.size());
+  std::iota(homes.begin(), homes.end(), 0);
+  for (const Kernel& kernel : plan.kernels)
+    if (stays_in_place(plan, kernel)) homes[at(kernel.stores[0].slot)] = homes[at(kernel.head->operands[0].slot)];
+  return homes;
+}
+
+// Those of slots that are their own home.
+std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched, const std::vector<int>& homes) {
   std::vector<Lifetime> all;
   std::vector<int> index_of(plan.slots.size(), -1);
   for (int g = 0; g < std::ssize(plan.groups); ++g)
@@ -68,11 +79,11 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const Touched& touched) {
       for (int slot : *slots) {
         const Slot& s = plan.slots[at(slot)];
         if (s.external) continue;
-        int& index = index_of[at(slot)];
+        int& index = index_of[at(homes[at(slot)])];
         if (index < 0) {
           check_written(plan, touched, g, slot);
           index = static_cast<int>(all.size());
-          all.push_back({slot, g, g, round_up(s.size_bytes(), kAlignment)});
+          all.push_back({homes[at(slot)], g, g, round_up(s.size_bytes(), kAlignment)});
         }
         all[at(index)].last = g;
         all[at(index)].groups.push_back(g);
@@ -203,7 +214,8 @@ Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_dis
 void plan_memory(Plan& plan, const Target& target) {
   complete_groups(plan);
   const Touched touched = touched_by(plan, target.replays_members);
-  const std::vector<Lifetime> all = lifetimes(plan, touched);
+  const std::vector<int> homes = homes_of(plan);
+  const std::vector<Lifetime> all = lifetimes(plan, touched, homes);
   const std::int64_t least = place(plan, all, live_together);
   plan.arena_bytes = least;
   DisjointStores are_disjoint = stores_of_groups(plan);
@@ -218,6 +230,7 @@ void plan_memory(Plan& plan, const Target& target) {
         return exchanged[at(a.slot)] || exchanged[at(b.slot)] ? together(a, b) : live_together(a, b);
       });
   }
+  for (std::size_t slot = 0; slot < homes.size(); ++slot) plan.slots[slot].offset = plan.slots[at(homes[slot])].offset;
   find_waits(plan, touched, are_disjoint, [bytes = bytes_of_slots(plan)](int a, int b) {
     return a == b || (bytes[at(a)].first < bytes[at(b)].second && bytes[at(b)].first < bytes[at(a)].second);
   });

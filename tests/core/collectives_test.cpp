@@ -109,6 +109,46 @@ TEST(Collectives, SendHalvesAsHalves) {
   });
 }
 
+// A process by itself exchanges nothing: what it computes stays where it is, unless an input or a result lies
+// elsewhere.
+TEST(Collectives, StayInPlaceInAProcessByItself) {
+  const auto backend = make_cpu_backend(1);
+  const World self = alone_of(1);
+  const Tensor x = ramp(self, {4, 6}, Dtype::f32), y = x * 2, row = sum(y, {0}, true),
+               rows = slice(y, {Index::range(1, 3)});
+  const Tensor stored = evaluate(x, *backend);
+  const struct {
+    const char* what;
+    Tensor value, same;
+    bool stays = true;
+  } cases[] = {
+      {"a value", all_reduce(self, y) + 1, y + 1},
+      {"one that others read", all_reduce(self, y) + permute(reshape(y, {6, 4}), {1, 0}),
+       y + permute(reshape(y, {6, 4}), {1, 0})},
+      {"twice", all_reduce(self, all_reduce(self, y)) + 1, y + 1},
+      {"a row", all_reduce(self, row) + 1, row + 1},
+      {"halves", cast(all_reduce(self, cast(y, Dtype::f16)), Dtype::f32) + 1, y + 1},
+      {"gathered", all_gather(self, y) + 1, y + 1},
+      {"scattered", reduce_scatter(self, y) + 1, y + 1},
+      {"broadcast", broadcast_from(self, y) + 1, y + 1},
+      {"an input", all_reduce(self, stored) + 1, x + 1, false},
+      {"a result", all_reduce(self, y), y, false},
+      {"rows of a value that others read", all_reduce(self, rows) + sum(exp(-y)), rows + sum(exp(-y)), false},
+  };
+  for (const auto& each : cases) {
+    const Plan plan = make_plan(prepare({.outputs = {each.value}}, PrecisionPolicy::ieee), *backend);
+    for (const Kernel& kernel : plan.kernels) {
+      if (!kernel.head) continue;
+      const auto slot = [&](int s) { return plan.slots[static_cast<std::size_t>(s)]; };
+      EXPECT_EQ(stays_in_place(plan, kernel), each.stays) << each.what;
+      if (each.stays) {
+        EXPECT_EQ(slot(kernel.head->operands[0].slot).offset, slot(kernel.stores[0].slot).offset) << each.what;
+      }
+    }
+    EXPECT_EQ(values_on(*backend, each.value), values_on(*backend, each.same)) << each.what;
+  }
+}
+
 // Larger than what is exchanged at a time.
 TEST(Collectives, TakeLargeArrays) {
   on_ranks(3, [](const World& world, Backend& backend) {

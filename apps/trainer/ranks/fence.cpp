@@ -1,4 +1,4 @@
-// A fence costs a copy.
+// A fence costs nothing, but for a copy of what lies outside of the plan's memory (stays_in_place).
 #include "nixie/apps/trainer/ranks/fence.h"
 
 #include <cstring>

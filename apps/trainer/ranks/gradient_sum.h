@@ -12,7 +12,7 @@ namespace nixie {
 Dtype exchanged_dtype(const Tensor& gradient, PrecisionPolicy precision);
 
 /// The sum over the ranks of a parameter's gradient, of its type. As halves, each rank's gradient over the number of
-/// ranks is rounded, these are added in f32, and the sum is rounded. What `ordered` runs exchange is all_reduce's f32,
+/// ranks is rounded, these are added in f32, and the sum is rounded. What `ordered` runs add up is f32 (Shards::sum),
 /// since their sums must not depend on where they are cut.
 Tensor gradient_sum(const World& world, const Tensor& gradient, PrecisionPolicy precision);
 

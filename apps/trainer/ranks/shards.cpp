@@ -5,6 +5,22 @@
 #include "nixie/configs/parse/places.h"
 
 namespace nixie {
+namespace {
+
+/// The product of matrices that a value is but for transposes; null for others.
+const Tensor* matrix_product(const Tensor& x) {
+  const Tensor* at = &x;
+  while (std::holds_alternative<Permute>(at->node().op)) at = &at->inputs()[0];
+  return std::holds_alternative<Matmul>(at->node().op) && at->rank() == 2 ? at : nullptr;
+}
+
+/// The same transposes of another product.
+Tensor transposed_like(const Tensor& x, const Tensor& product) {
+  if (!std::holds_alternative<Permute>(x.node().op)) return product;
+  return Tensor::make(x.node().op, {transposed_like(x.inputs()[0], product)}, x.shape(), x.dtype());
+}
+
+}  // namespace
 
 Shards::Shards(const TrainConfig& config, const World& world) : world_(world) {
   if (config.reduction != "ordered") return;
@@ -34,6 +50,31 @@ Tensor Shards::own_sum(std::vector<Tensor> parts) {
 }
 
 Tensor Shards::sum(std::vector<Tensor> of_shards) const { return all_reduce(world_, own_sum(std::move(of_shards))); }
+
+Shards::Slope Shards::slope(const Tensor& of_shard) const {
+  const Tensor* product = are_ordered_ ? matrix_product(of_shard) : nullptr;
+  if (product) {
+    const Tensor &left = product->inputs()[0], &right = product->inputs()[1];
+    const std::int64_t samples = right.shape()[0] * of_batch();
+    if (samples * (left.shape()[0] + right.shape()[1]) < product->shape().size())
+      return {of_shard, {apart(transpose(left)), apart(right)}};
+  }
+  return {apart(of_shard)};
+}
+
+Tensor Shards::sum(const std::vector<Slope>& of_shards) const {
+  const auto parts = [&](const auto& member) {
+    std::vector<Tensor> values;
+    for (const Slope& slope : of_shards) values.push_back(member(slope));
+    return values;
+  };
+  const Tensor& first = of_shards[0].value;
+  if (!of_shards[0].factors[0].has_value()) return sum(parts([](const Slope& slope) { return slope.value; }));
+  const Tensor left = samples(parts([](const Slope&slope) { return slope.factors[0]; })),
+               right = samples(parts([](const Slope&slope) { return slope.factors[1]; }));
+  const Node& product = matrix_product(first)->node();
+  return transposed_like(first, Tensor::make(product.op, {transpose(left), right}, product.shape, product.dtype));
+}
 
 Tensor Shards::samples(const std::vector<Tensor>& of_shards) const {
   return all_gather(world_, of_shards.size() == 1 ? of_shards[0] : concat(of_shards, 0));

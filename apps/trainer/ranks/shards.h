@@ -29,6 +29,15 @@ class Shards {
   Tensor apart(const Tensor& of_shard) const;
   /// The rows of the rank's shard in values of its share, apart.
   Tensor rows(const Tensor& share, std::int64_t shard) const;
+  /// A parameter's slope of one shard, apart. Where it is a product that sums over samples and whose factors are fewer
+  /// numbers, those of all shards together, than it has itself (a linear layer's weight), the factors stand for it.
+  struct Slope {
+    Tensor value;            ///< as it was made
+    Tensor factors[2] = {};  ///< [samples, ...]
+  };
+  Slope slope(const Tensor& of_shard) const;
+  /// The sum over all shards of all ranks: that of a tree, or the product of all samples, which each rank computes.
+  Tensor sum(const std::vector<Slope>& of_shards) const;
   /// The sum over all shards of all ranks, from that of each of the rank's: neighbours first, so that the order is that
   /// of a tree over the batch's shards.
   Tensor sum(std::vector<Tensor> of_shards) const;

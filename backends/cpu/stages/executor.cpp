@@ -7,6 +7,7 @@
 #include "nixie/backends/cpu/contract/contract.h"
 #include "nixie/backends/cpu/lanes/vector.h"
 #include "nixie/core/base/free_memory.h"
+#include "nixie/core/graph/plan_query.h"
 #include "nixie/core/passes/plan_too_large.h"
 
 namespace nixie::cpu {
@@ -112,7 +113,12 @@ void CpuExecutable::run_in_order(std::span<const int> order, std::span<const std
   const std::lock_guard lock(shared_->running);
   shared_->reserve(plan_.arena_bytes, head_bytes_);  // again, if a larger plan did not fit meanwhile
   const std::vector<std::byte*> slots = addresses(externals);
-  for (int kernel : order) run_kernel(programs_[at(kernel)], slots, scalars);
+  const auto is_done = [&](const Kernel& kernel) {
+    return is_own_exchange(plan_, kernel) &&
+           slots[at(kernel.head->operands[0].slot)] == slots[at(kernel.stores[0].slot)];
+  };
+  for (int kernel : order)
+    if (!is_done(plan_.kernels[at(kernel)])) run_kernel(programs_[at(kernel)], slots, scalars);
 }
 
 std::vector<std::byte*> CpuExecutable::addresses(std::span<const std::shared_ptr<Buffer>> externals) const {

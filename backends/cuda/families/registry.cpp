@@ -158,7 +158,9 @@ Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
     if (choice.family->name() == "gemm" && choice.kernel.domain.size() > 0)
       price.seconds = product_estimate(plan, choice.kernel, chip).seconds;
   }
-  price.seconds = std::max(price.seconds, chip.seconds(work));
+  const bool runs =
+      !std::ranges::all_of(group.members, [&](int k) { return stays_in_place(plan, plan.kernels[at(k)]); });
+  if (runs) price.seconds = std::max(price.seconds, chip.seconds(work));
   return price;
 }
 
