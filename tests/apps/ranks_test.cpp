@@ -127,10 +127,9 @@ backend: cpu
     train_in_threads(folder / precision / "4", halves, 4);
     expect_same_files(folder / precision / "0", folder / precision / "4", precision);
   }
-  EXPECT_THAT(error_of([&] { train_in_threads(folder / "odd", ordered({"data.glyphs.batch=24"}), 3); }),
-              HasSubstr("reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally"));
-  EXPECT_THAT(error_of([&] { Trainer trainer(ordered({"data.glyphs.batch=20"})); }),
-              HasSubstr("but batch is 20; take a multiple of 8"));
+  EXPECT_FAULT(usage, "reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally",
+               train_in_threads(folder / "odd", ordered({"data.glyphs.batch=24"}), 3));
+  EXPECT_FAULT(usage, "but batch is 20; take a multiple of 8", Trainer trainer(ordered({"data.glyphs.batch=20"})));
 }
 
 #ifdef NIXIE_WITH_CUDA
