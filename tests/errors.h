@@ -26,4 +26,24 @@ template <class Action>
   return error_of(Fault::usage, action);
 }
 
+/// A matcher of texts with this part, or the matcher that it is.
+template <class Expected>
+[[nodiscard]] auto part(const Expected& expected) {
+  if constexpr (std::is_convertible_v<Expected, std::string>)
+    return HasSubstr(std::string(expected));
+  else
+    return expected;
+}
+
+/// Matches texts with all of these parts; a part may be a matcher of the text.
+template <class... Expected>
+[[nodiscard]] auto HasParts(const Expected&... expected) {
+  return AllOf(part(expected)...);
+}
+
 }  // namespace nixie
+
+/// Expects that the statement behind them throws an Error of this fault whose line has this part (a text or a matcher):
+/// EXPECT_FAULT(usage, "batch is 0", Loader(dataset, {.batch = 0})).
+#define EXPECT_FAULT(kind, expected, ...) \
+  EXPECT_THAT(::nixie::error_of(::nixie::Fault::kind, [&] { __VA_ARGS__; }), ::nixie::part(expected))

@@ -4,6 +4,7 @@
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/arrays.h"
+#include "nixie/tests/data/samples.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
@@ -37,9 +38,8 @@ TEST_F(AsTrainedTest, NumbersAreNormalisedAsThoseOfTheTraining) {
     EXPECT_EQ(half->preparation().mean, preparation.mean);
     EXPECT_EQ(half->sample_shape(), (Shape{2, 1, 1}));
     EXPECT_EQ(half->labels().size(), 8u);
-    std::vector<float> sample(2);
     for (std::int64_t i = 0; i < half->size(); ++i) {
-      half->load(i, {}, sample);
+      const std::vector<float> sample = sample_values(*half, i);
       const auto is_same = [&](const Array& each) {
         const auto numbers = each.data<float>();
         return std::abs(numbers[0] - sample[0]) < 1e-3f && std::abs(numbers[1] / sample[1] - 1) < 1e-6f;
@@ -64,10 +64,10 @@ TEST_F(AsTrainedTest, BytesAreNormalisedAsThoseOfTheTraining) {
   const Preparation preparation = trained.train->preparation();
   const auto seen = as_trained(found.test, preparation, trained.train->class_names());
   ASSERT_TRUE(seen->bytes());
-  std::vector<float> sample(4);
-  std::vector<std::uint8_t> raw(4);
   for (std::int64_t i = 0; i < seen->size(); ++i) {
-    EXPECT_EQ(seen->load(i, {}, sample), found.test->bytes()->load_bytes(i, {}, raw));
+    EXPECT_EQ(sample_label(*seen, i), sample_label(*found.test, i));
+    const std::vector<float> sample = sample_values(*seen, i);
+    const Bytes raw = sample_bytes(*found.test, i);
     for (std::size_t p = 0; p < 4; ++p)
       EXPECT_NEAR(sample[p], (raw[p] / 255.0 - preparation.mean[0]) / preparation.deviation[0], 1e-4);
   }
@@ -94,16 +94,12 @@ TEST_F(AsTrainedTest, ClassesKeepTheirNames) {
   };
   const auto half = seen("1,fox\n2,dog\n3,fox\n4,dog\n5,fox\n6,dog\n");
   EXPECT_THAT(half->class_names(), ElementsAre("cat", "dog", "fox"));
-  std::vector<float> sample(1);
   std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < half->size(); ++i) labels.push_back(half->load(i, {}, sample));
+  for (std::int64_t i = 0; i < half->size(); ++i) labels.push_back(sample_label(*half, i));
   EXPECT_EQ(labels, half->labels());
-  EXPECT_THAT(labels, testing::Each(testing::AnyOf(1, 2)));
-  EXPECT_THAT(labels, testing::Contains(1));
-  EXPECT_THAT(labels, testing::Contains(2));
-  EXPECT_THAT(
-      error_of(Fault::data, [&] { seen("1,fox\n2,owl\n3,fox\n4,owl\n"); }),
-      HasSubstr("class \"owl\" of the data is none of those that the model was trained with (2 and 3 classes)"));
+  EXPECT_THAT(labels, AllOf(testing::Each(testing::AnyOf(1, 2)), testing::Contains(1), testing::Contains(2)));
+  EXPECT_FAULT(data, "class \"owl\" of the data is none of those that the model was trained with (2 and 3 classes)",
+               seen("1,fox\n2,owl\n3,fox\n4,owl\n"));
 }
 
 }  // namespace

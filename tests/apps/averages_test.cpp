@@ -65,8 +65,7 @@ TEST(Averages, AResumeWithoutThemSaysSo) {
   const TempFolder folder;
   Trainer(plain("epochs: 1\n"), {.run = folder.path()}).train();
   Trainer trainer(plain("epochs: 1\nema: 0.9\n"), {.run = folder.path()});
-  EXPECT_THAT(error_of(Fault::checkpoint, [&] { trainer.resume(folder / "last.h5"); }),
-              HasSubstr("no average of every parameter"));
+  EXPECT_FAULT(checkpoint, "no average of every parameter", trainer.resume(folder / "last.h5"));
 }
 
 // A rate of 0 makes every evaluation the same: the first is the best, and patience counts the rest.
@@ -93,7 +92,7 @@ TEST(Patience, NamesTheFigureThatDecides) {
 }
 
 TEST(Patience, BestByNamesAFigure) {
-  EXPECT_THAT(error_of([] { plain("epochs: 1\nbest_by: f1\n"); }), HasSubstr("unknown best_by \"f1\""));
+  EXPECT_FAULT(usage, "unknown best_by \"f1\"", plain("epochs: 1\nbest_by: f1\n"));
   EXPECT_EQ(plain("epochs: 1\nmetrics: [f1]\nbest_by: f1\n").best_by, "f1");
   EXPECT_EQ(plain("epochs: 1\nmetrics: [{top_k: {k: 3}}, {top_k: {k: 2}}]\nbest_by: top_k_2\n").best_by, "top_k_2");
 }

@@ -179,7 +179,7 @@ TEST(BenchmarkNets, AreProbedInPartsWhereMemoryIsWanting) {
   }
   ChangedCpu none = narrow_cpu(6 + 5 + 2);
   NetWork work(none, small_net(), 4, precision);
-  EXPECT_THAT(error_of(Fault::memory, [&] { check_net(work, precision); }), HasSubstr("no room for 14"));
+  EXPECT_FAULT(memory, "no room for 14", check_net(work, precision));
 }
 
 Net small_resnet() {
@@ -225,7 +225,7 @@ TEST(BenchmarkNets, AWrongKernelOfADeepNetIsCaughtInHalves) {
   EXPECT_LT(intact.distance, intact.distance_bound);
   for (const std::size_t number : {0, 14, 28, 42}) {
     ChangedCpu backend = swapped_cpu(number);
-    EXPECT_THAT(error_of(Fault::non_finite, [&] { checked(backend); }), HasSubstr("the timed result ")) << number;
+    EXPECT_FAULT(non_finite, "the timed result ", checked(backend)) << number;
   }
 }
 
@@ -243,7 +243,7 @@ TEST(BenchmarkNets, RoundingOfADeepNetIsExcusedInFloats) {
   int excused = 0;
   for (const float relative : {8e-6f, 1.2e-5f, 1.6e-5f}) excused += checked(relative).excused;
   EXPECT_GT(excused, 0);
-  EXPECT_THAT(error_of(Fault::non_finite, [&] { checked(1e-3f); }), HasSubstr(", and rounding explains "));
+  EXPECT_FAULT(non_finite, ", and rounding explains ", checked(1e-3f));
 }
 
 /// The largest distance of a result in halves from that in floats; gradients of biases, which normalisations behind

@@ -49,9 +49,9 @@ TEST(Distributions, ChannelsHaveScalesOfTheirOwn) {
 class BenchmarkNumerics : public BenchmarkProgram {};
 
 TEST_F(BenchmarkNumerics, FindsErrorsOfSumsOfF32) {
-  const auto ran = run_program("benchmark numerics --backend cpu --json " + (folder_ / "t.json").string());
+  const auto ran = benchmark("numerics --backend cpu --json t.json");
   ASSERT_EQ(ran.code, 0) << ran.output;
-  const nlohmann::json table = nlohmann::json::parse(text_of(folder_ / "t.json"));
+  const nlohmann::json table = nlohmann::json::parse(folder_.text("t.json"));
   ASSERT_EQ(table["rows"].size(), benchmark::distributions().size());
   std::map<std::string, nlohmann::json> rows;
   for (const auto& row : table["rows"]) rows[row["distribution"]] = row;

@@ -24,7 +24,7 @@ while read -r request; do
   esac
 done)";
   std::ofstream(folder_ / "jax_nets.py") << "echo 'No module named jax' >&2\nexit 1\n";
-  const auto table = rows("compare --net alexnet --batch 1 --runs 1 --python sh --peers " + folder_.path().string());
+  const auto table = rows("compare --net alexnet --batch 1 --runs 1 --python sh --peers .");
   ASSERT_EQ(table.size(), 1u);
   const nlohmann::json& row = table.at("alexnet");
   EXPECT_EQ(row["fprop_ms"]["runs"], 2) << "half before the peers, half after";
@@ -32,12 +32,11 @@ done)";
   EXPECT_EQ(row["peers"][0]["peer"], "torch eager");
   const double own = row["total_ms"]["median"];
   EXPECT_NEAR(row["best_peer"]["total_ms"]["ratio"].get<double>() * own, 3e6, 1);
-  EXPECT_THAT(ran_.output, HasSubstr("torch: Torch of the test"));
-  EXPECT_THAT(ran_.output, HasSubstr("jax: left out: No module named jax"));
-  EXPECT_THAT(ran_.output, HasSubstr("left out: torch graph: no graphs here (alexnet fp32)"));
+  EXPECT_THAT(ran_.output, HasParts("torch: Torch of the test", "jax: left out: No module named jax",
+                                    "left out: torch graph: no graphs here (alexnet fp32)"));
   EXPECT_EQ(row["left_out"].size(), 2u) << "graph, and jax";
   EXPECT_THAT(ran_.output, ContainsRegex("alexnet +fp32 +1 +fprop.bprop +[0-9.]+ 3000000.000 +torch eager +[0-9.]+x"));
-  expect_ran(run_program("benchmark compare --backend cpu --peers /no/such/folder"), 2,
+  expect_ran(benchmark("compare --backend cpu --peers /no/such/folder"), 2,
              "torch_nets.py is not there; name its folder with --peers");
 }
 
@@ -49,8 +48,7 @@ echo '{}'
 read -r request
 sleep 1000)";
   std::ofstream(folder_ / "jax_nets.py") << "sleep 1000\n";
-  const auto table = rows("compare --config " + small_net() + " --runs 1 --python sh --peer-seconds 1 --peers " +
-                          folder_.path().string());
+  const auto table = rows("compare --config " + small_net() + " --runs 1 --python sh --peer-seconds 1 --peers .");
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table.at("small")["peers"].size(), 0u);
   EXPECT_GT(table.at("small")["total_ms"]["median"], 0);
@@ -67,8 +65,7 @@ echo '{}'
 read -r request
 echo '{"fprop_ms": {"median": 1e6}, "total_ms": {"median": 3e6}, "train_ms": {"median": 4e6}}')";
   std::ofstream(folder_ / "jax_nets.py") << "exit 1\n";
-  rows("compare --config " + small_net() + " --runs 1 --precision fp32,ieee --python sh --peers " +
-       folder_.path().string());
+  rows("compare --config " + small_net() + " --runs 1 --precision fp32,ieee --python sh --peers .");
   ASSERT_EQ(table_["rows"].size(), 2u);
   EXPECT_EQ(table_["rows"][1]["precision"], "ieee");
   for (const auto& row : table_["rows"]) EXPECT_EQ(row["best_peer"]["total_ms"]["median"], 3e6) << row;
@@ -85,37 +82,34 @@ while read -r request; do
        echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": [0]}' ;;
   esac
 done)";
-  const std::string json = (folder_ / "table.json").string();
-  const Ran ran = run_program("benchmark gemm --size 1,1,1 --runs 1 --backend cpu --python sh --peers " +
-                              folder_.path().string() + " --json " + json);
+  const Ran ran = benchmark("gemm --size 1,1,1 --runs 1 --backend cpu --python sh --peers . --json table.json");
   ASSERT_EQ(ran.code, 0) << ran.output;
-  const auto rows = nlohmann::json::parse(text_of(json))["rows"];
+  const auto rows = nlohmann::json::parse(folder_.text("table.json"))["rows"];
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0]["peer"]["ms"]["median"], 1e6);
   EXPECT_EQ(rows[0]["peer"]["error"], 1) << "the peer is held against the reference too";
   EXPECT_EQ(rows[1]["peer"]["left_out"], "not transposed");
   EXPECT_EQ(rows[3]["peer"]["ms"]["median"], 1e6) << "with the matrix that is added";
-  expect_ran(run_program("benchmark gemm --size 1,1,1 --runs 1 --backend cpu --alone"), 0, "peer: not asked for");
+  expect_ran(benchmark("gemm --size 1,1,1 --runs 1 --backend cpu --alone"), 0, "peer: not asked for");
 }
 
 TEST_F(BenchmarkProgram, AConfigurationsNetGoesToThePeerAndItsLayersAlone) {
-  const std::string config = small_net(), asked = (folder_ / "asked").string();
   std::ofstream(folder_ / "torch_nets.py") << R"(
 echo '{"program": "Torch of the test", "engines": {"fp32": ["eager"]}}'
 read -r prepare
 echo '{}'
 read -r request
-echo "$request" > )" << asked << R"(
+echo "$request" > asked
 echo '{"fprop_ms": {"median": 1e6}, "total_ms": {"median": 3e6}, "train_ms": {"median": 4e6}}')";
   std::ofstream(folder_ / "jax_nets.py") << "exit 1\n";
-  const auto table = rows("compare --config " + config + " --runs 1 --python sh --peers " + folder_.path().string());
+  const auto table = rows("compare --config " + small_net() + " --runs 1 --python sh --peers .");
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table.at("small")["best_peer"]["train_ms"]["median"], 4e6);
-  const auto request = nlohmann::json::parse(text_of(asked));
+  const auto request = nlohmann::json::parse(folder_.text("asked"));
   EXPECT_EQ(request["layers"][0]["conv2d"]["out"], 8);
   EXPECT_EQ(request["parameters"], 3 * 9 * 8 + 8 + 800 * 10 + 10);
   EXPECT_EQ(request["batch"], 8);
-  rows("layers --config " + config + " --runs 1");
+  rows("layers --config small.yaml --runs 1");
   EXPECT_EQ(table_["rows"].size(), 5u) << "three roles of two layers, but one";
 }
 

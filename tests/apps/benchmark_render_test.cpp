@@ -16,14 +16,14 @@ class BenchmarkRender : public BenchmarkProgram {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// Writes a table as --json does.
   std::string table(const std::string& command, const std::string& rows, const std::string& more = "") {
-    std::ofstream(path("table.json")) << R"({"command": ")" << command << R"(", "date": "2026-01-02T03:04:05Z", )"
-                                      << R"("commit": "abc", "processor": "Chip", "device": "Card", "driver": "1", )"
-                                      << R"("sm_clock": "9 MHz", )" << more << R"("rows": [)" << rows << "]}";
-    return path("table.json");
+    folder_.write("table.json", R"({"command": ")" + command + R"(", "date": "2026-01-02T03:04:05Z", )" +
+                                    R"("commit": "abc", "processor": "Chip", "device": "Card", "driver": "1", )" +
+                                    R"("sm_clock": "9 MHz", )" + more + R"("rows": [)" + rows + "]}");
+    return "table.json";
   }
   std::string chart(const std::string& table) {
-    expect_ran(run_program("benchmark show " + table + " --overwrite --plot " + path("chart.svg")), 0);
-    return text_of(path("chart.svg"));
+    expect_ran(benchmark("show " + table + " --overwrite --plot chart.svg"), 0);
+    return folder_.text("chart.svg");
   }
 };
 
@@ -49,17 +49,16 @@ std::string compared(const std::string& net) {
 
 TEST_F(BenchmarkRender, ATableOfRatiosAndItsParts) {
   const std::string file = table("compare", compared("alexnet"));
-  const std::string all = run_program("benchmark show " + file).output;
-  EXPECT_THAT(all, StartsWith("2026-01-02, 03:04 UTC; commit abc; one Card, driver 1, SM clock 9 MHz; Chip.\n\n"
-                              "| net, batch | precision | fprop ms: nixie, best peer | ratio |"));
-  EXPECT_THAT(all, HasSubstr("| alexnet 8 | fp16 | 1 | no peer | 2, 4 torch eager | **2.00** | 3 | no peer |\n"));
+  const std::string all = benchmark("show " + file).output;
   EXPECT_THAT(all,
-              HasSubstr("| alexnet 8 | fp16 | 1 (0.5 - 2) | 1 (0.5 - 2) | 2 (1 - 4) | 100, 90 | 50 | 3 (1.5 - 6) |"));
-  EXPECT_THAT(all, HasSubstr("| alexnet 8 | fp16 | torch eager | 2 (1 - 4) | 4 (2 - 8) | 6 (3 - 12) |  |\n"));
-  EXPECT_THAT(all, HasSubstr("\nLeft out: alexnet fp16: jax: no <jax>.\n"));
-  const std::string brief = run_program("benchmark show --brief " + file).output;
-  EXPECT_THAT(brief, HasSubstr("| **2.00** |"));
-  EXPECT_THAT(brief, Not(HasSubstr("Left out")));
+              HasParts(StartsWith("2026-01-02, 03:04 UTC; commit abc; one Card, driver 1, SM clock 9 MHz; Chip.\n\n"
+                                  "| net, batch | precision | fprop ms: nixie, best peer | ratio |"),
+                       "| alexnet 8 | fp16 | 1 | no peer | 2, 4 torch eager | **2.00** | 3 | no peer |\n",
+                       "| alexnet 8 | fp16 | 1 (0.5 - 2) | 1 (0.5 - 2) | 2 (1 - 4) | 100, 90 | 50 | 3 (1.5 - 6) |",
+                       "| alexnet 8 | fp16 | torch eager | 2 (1 - 4) | 4 (2 - 8) | 6 (3 - 12) |  |\n",
+                       "\nLeft out: alexnet fp16: jax: no <jax>.\n"));
+  const std::string brief = benchmark("show --brief " + file).output;
+  EXPECT_THAT(brief, HasParts("| **2.00** |", Not(HasSubstr("Left out"))));
 }
 
 TEST_F(BenchmarkRender, EveryTableHasItsColumns) {
@@ -94,11 +93,11 @@ TEST_F(BenchmarkRender, EveryTableHasItsColumns) {
   for (const auto& [command, row, expected, in_chart] : kCases) {
     const std::string file =
         table(command, "{" + row + "}", R"("copy_gigabytes_per_second": 1000, "ceiling_tflops_fp16": 700, )");
-    EXPECT_THAT(run_program("benchmark show " + file).output, HasSubstr("\n" + expected + "\n"));
+    EXPECT_THAT(benchmark("show " + file).output, HasSubstr("\n" + expected + "\n"));
     if (in_chart)
       EXPECT_THAT(chart(file), HasSubstr(in_chart));
     else
-      EXPECT_THAT(run_program("benchmark show " + file + " --overwrite --plot " + path("none.svg")).output,
+      EXPECT_THAT(benchmark("show " + file + " --overwrite --plot none.svg").output,
                   HasSubstr("benchmark: there is no chart of " + std::string(command)));
   }
 }
@@ -109,23 +108,20 @@ TEST_F(BenchmarkRender, ASweepIsSummedUpWhereItHasAPeer) {
     rows += fmt::format(R"(, {{"layer": "L{0}", "ratio": {0}, "role": "{1}", "kind": "dense", "algorithm": "A", )"
                         R"("ms": {2}, "peer": {{"ms": {2}}}}})",
                         ratio, ratio < 1 ? "output" : "input_grad", timing(1));
-  const std::string text = run_program("benchmark show " + table("sweep", rows)).output;
+  const std::string text = benchmark("show " + table("sweep", rows)).output;
   EXPECT_THAT(text,
-              HasSubstr("4 layers beside the peer (1 without it): geometric mean of the ratio **1.414**; quantiles "
-                        "0% 0.50, 5% 0.50, 25% 1.00, "));
-  EXPECT_THAT(text, HasSubstr("100% 4.00; 75.0 % at least 0.9, 75.0 % at least 0.6.\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("| input_grad dense | 3 | 2.00 | 0 % |\n| output dense | 1 | 0.50 | 100 % |\n\nThe ten worst:\n"));
-  EXPECT_THAT(text, HasSubstr("| --- |\n| L0.5 | output | 1000.0 | 1000.0 | 0.50 | A |\n| L1 | "));
+              HasParts("4 layers beside the peer (1 without it): geometric mean of the ratio **1.414**; quantiles "
+                       "0% 0.50, 5% 0.50, 25% 1.00, ",
+                       "100% 4.00; 75.0 % at least 0.9, 75.0 % at least 0.6.\n",
+                       "| input_grad dense | 3 | 2.00 | 0 % |\n| output dense | 1 | 0.50 | 100 % |\n\nThe ten worst:\n",
+                       "| --- |\n| L0.5 | output | 1000.0 | 1000.0 | 0.50 | A |\n| L1 | "));
 }
 
 TEST_F(BenchmarkRender, BarsNameBothSidesAndTheirValues) {
   const std::string svg = chart(table("compare", compared("alexnet") + "," + compared("a<b")));
-  for (const char* expected :
-       {">nixie<", ">PyTorch<", ">alexnet<", ">a&lt;b<", ">100 · 2.00×<", ">50<", "<title>alexnet, PyTorch: 50</title>",
-        "TFLOP/s, more is better", "role=\"img\"", "aria-label=\"Forward and backward", "prefers-color-scheme: dark"})
-    EXPECT_THAT(svg, HasSubstr(expected));
+  EXPECT_THAT(svg, HasParts(">nixie<", ">PyTorch<", ">alexnet<", ">a&lt;b<", ">100 · 2.00×<", ">50<",
+                            "<title>alexnet, PyTorch: 50</title>", "TFLOP/s, more is better", "role=\"img\"",
+                            "aria-label=\"Forward and backward", "prefers-color-scheme: dark"));
 }
 
 TEST_F(BenchmarkRender, PointsDifferByColourOrMark) {
@@ -141,21 +137,18 @@ TEST_F(BenchmarkRender, PointsDifferByColourOrMark) {
   for (std::sregex_iterator found(svg.begin(), svg.end(), mark), end; found != end; ++found)
     looks.insert((*found)[1].str() + (*found)[2].str());
   EXPECT_EQ(looks.size(), 9u);
-  for (const char* expected : {">input_grad grouped<", "nixie, times as fast as cuDNN", ">as fast as cuDNN<",
-                               "<title>output dense: 1.5 at 500000000</title>"})
-    EXPECT_THAT(svg, HasSubstr(expected));
+  EXPECT_THAT(svg, HasParts(">input_grad grouped<", "nixie, times as fast as cuDNN", ">as fast as cuDNN<",
+                            "<title>output dense: 1.5 at 500000000</title>"));
 }
 
 TEST_F(BenchmarkRender, ATableGoesIntoAPageAndAChart) {
-  const std::string json = path("table.json"), page = path("page.md"), svg = path("chart.svg");
-  ASSERT_EQ(run_program("benchmark gemm --size 7,9,5 --runs 1 --backend cpu --json " + json + " --plot " + svg).code,
-            0);
-  EXPECT_THAT(text_of(svg), HasSubstr("Matrix products"));
-  std::ofstream(page) << "before\n<!-- benchmark gemm -->\nold\n<!-- end -->\nafter\n";
-  const Ran shown = run_program("benchmark show " + json);
+  ASSERT_EQ(benchmark("gemm --size 7,9,5 --runs 1 --backend cpu --json table.json --plot chart.svg").code, 0);
+  EXPECT_THAT(folder_.text("chart.svg"), HasSubstr("Matrix products"));
+  std::ofstream(path("page.md")) << "before\n<!-- benchmark gemm -->\nold\n<!-- end -->\nafter\n";
+  const Ran shown = benchmark("show table.json");
   EXPECT_THAT(shown.output, HasSubstr("| 7 x 9 x 5 | nn | 1, 0 | fp32 | "));
-  ASSERT_EQ(run_program("benchmark show " + json + " --page " + page).code, 0);
-  EXPECT_EQ(text_of(page), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
+  ASSERT_EQ(benchmark("show table.json --page page.md").code, 0);
+  EXPECT_EQ(folder_.text("page.md"), "before\n<!-- benchmark gemm -->\n" + shown.output + "<!-- end -->\nafter\n");
 }
 
 TEST_F(BenchmarkRender, CurvesAreMeansOverRuns) {
@@ -188,34 +181,32 @@ TEST_F(BenchmarkRender, CurvesAreMeansOverRuns) {
 
 TEST_F(BenchmarkRender, OneLineAndAnExitCode) {
   std::ofstream(path("odd.json")) << R"({"command": "gemm", "date": "", "commit": "", "rows": [{"m": "x"}]})";
-  const std::string json = table("gemm", ""), page = path("page.md"), chart = path("chart.svg");
-  std::ofstream(page) << "<!-- benchmark gemm -->\n<!-- end -->\n";
-  std::ofstream(chart) << "old";
+  table("gemm", "");
+  std::ofstream(path("page.md")) << "<!-- benchmark gemm -->\n<!-- end -->\n";
+  std::ofstream(path("chart.svg")) << "old";
   const std::string gemm = "benchmark gemm --size 7,9,5 --runs 1 --backend cpu --plot ";
   const struct {
     std::string command, before;
     int code;
     std::string expected;
   } kCases[] = {
-      {"benchmark show " + json + " --plot " + chart, "", 2,
+      {"benchmark show table.json --plot chart.svg", "", 2,
        "chart.svg is there already; name another file, or replace it with --overwrite\n"},
-      {"benchmark show " + json + " --page " + page + " --name other", "", 2,
+      {"benchmark show table.json --page page.md --name other", "", 2,
        "page.md: there is no <!-- benchmark other --> with <!-- end --> after it; put both where the table shall be\n"},
-      {"benchmark show " + path("odd.json"), "", 2, "odd.json: is no table that --json wrote; name another file\n"},
-      {"benchmark show " + page, "", 2, "page.md: is no table that --json wrote; name another file\n"},
-      {"benchmark show " + path("none.json"), "", 2, "none.json: cannot be read: "},
+      {"benchmark show odd.json", "", 2, "odd.json: is no table that --json wrote; name another file\n"},
+      {"benchmark show page.md", "", 2, "page.md: is no table that --json wrote; name another file\n"},
+      {"benchmark show none.json", "", 2, "none.json: cannot be read: "},
       {gemm + "/no/such/chart.svg", "", 8, "/no/such/chart.svg cannot be created"},
       {gemm + path("new.svg"), "PATH=/nowhere ", 2,
        "python3 cannot be started, which makes charts, pages and the summary of a sweep; install it"},
   };
   for (const auto& [command, before, code, expected] : kCases) {
-    const Ran ran = run_program(command, before);
-    EXPECT_EQ(ran.code, code) << command << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr("benchmark: "));
-    EXPECT_THAT(ran.output, HasSubstr(expected)) << command;
+    const Ran ran = folder_.run(command, before);
+    expect_ran(ran, code, "benchmark: ", expected);
     EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
   }
-  EXPECT_EQ(text_of(chart), "old");
+  EXPECT_EQ(folder_.text("chart.svg"), "old");
 }
 
 }  // namespace

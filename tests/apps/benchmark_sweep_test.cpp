@@ -113,9 +113,12 @@ TEST(BenchmarkSweep, AProductOfManyMatricesIsOneKernel) {
 }
 #endif
 
+constexpr const char* kSweep =
+    "benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers . --json table.json";
+
 TEST(BenchmarkSweep, RandomLayersStandBesideThePeer) {
   if (!has_python()) GTEST_SKIP() << "there is no python3";
-  const TempFolder folder;
+  const Workplace folder;
   // Answers with a time that is always a million times longer, but cannot do gradients of filters.
   std::ofstream(folder / "torch_contractions.py") << R"(
 echo '{"program": "cuDNN of the test", "engines": {}}'
@@ -125,11 +128,9 @@ while read -r request; do
     *) echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": []}' ;;
   esac
 done)";
-  const std::string json = (folder / "table.json").string();
-  const Ran ran = run_program("benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers " +
-                              folder.path().string() + " --json " + json);
+  const Ran ran = folder.run(kSweep);
   ASSERT_EQ(ran.code, 0) << ran.output;
-  const auto table = nlohmann::json::parse(text_of(json));
+  const auto table = nlohmann::json::parse(folder.text("table.json"));
   ASSERT_EQ(table["rows"].size(), 12u);
   int left_out = 0;
   for (const auto& row : table["rows"]) {
@@ -140,16 +141,15 @@ done)";
     left_out += has_peer ? 0 : 1;
   }
   EXPECT_EQ(table["seed"], 3);
-  EXPECT_THAT(ran.output,
-              HasSubstr(fmt::format("{} layers beside the peer ({} without it): geometric mean of the ratio",
-                                    12 - left_out, left_out)));
-  EXPECT_THAT(ran.output, HasSubstr("The ten worst"));
+  EXPECT_THAT(ran.output, HasParts(fmt::format("{} layers beside the peer ({} without it): geometric mean of the ratio",
+                                               12 - left_out, left_out),
+                                   "The ten worst"));
 }
 
 // A signal costs the rows that were not yet begun, no more. (Ctrl-C is ignored where tests run in the background.)
 TEST(BenchmarkSweep, IsSummedUpAsFarAsItCame) {
   if (!has_python()) GTEST_SKIP() << "there is no python3";
-  const TempFolder folder;
+  const Workplace folder;
   // The third row's peer sends the signal before it answers.
   std::ofstream(folder / "torch_contractions.py") << R"(
 echo '{"program": "cuDNN of the test", "engines": {}}'
@@ -159,11 +159,8 @@ while read -r request; do
   [ $rows = 3 ] && kill -TERM $PPID
   echo '{"ms": {"mean": 1e6, "median": 1e6, "min": 1e6, "max": 1e6, "runs": 1}, "values": []}'
 done)";
-  const std::string json = (folder / "table.json").string();
-  expect_ran(run_program("benchmark sweep --count 12 --seed 3 --runs 1 --backend cpu --python sh --peers " +
-                         folder.path().string() + " --json " + json),
-             130, "3 layers beside the peer (0 without it): geometric mean of the ratio");
-  const auto table = nlohmann::json::parse(text_of(json));
+  expect_ran(folder.run(kSweep), 130, "3 layers beside the peer (0 without it): geometric mean of the ratio");
+  const auto table = nlohmann::json::parse(folder.text("table.json"));
   EXPECT_EQ(table["rows"].size(), 3u);
 }
 

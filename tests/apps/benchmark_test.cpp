@@ -82,10 +82,7 @@ TEST_F(BenchmarkProgram, OneLineAndAnExitCode) {
       {"steps --backend cpu --net mlp --batch 4 --runs 9 --rate 1e20", 7, "mlp: the loss of a timed step is "},
   };
   for (const auto& [arguments, code, expected] : kCases) {
-    const Ran ran = run_program("benchmark " + arguments);
-    EXPECT_EQ(ran.code, code) << arguments << "\n" << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr("benchmark: "));
-    EXPECT_THAT(ran.output, HasSubstr(expected)) << arguments;
+    const Ran ran = expect_ran(run_program("benchmark " + arguments), code, "benchmark: ", expected);
     const std::size_t message = ran.output.find("benchmark: ");
     EXPECT_EQ(ran.output.find('\n', message), ran.output.size() - 1) << ran.output;
   }
@@ -123,11 +120,11 @@ TEST_F(BenchmarkProgram, NetsMayBeOfAnyForm) {
        "{linear: {out: 3}}]",
        "channels: 1, height: 128, width: 128, classes: 3, train: 8, test: 8, batch: 4", " --precision fp16", 4},
   };
-  const std::string config = (folder_ / "net.yaml").string();
   for (const auto& [name, model, data, options, updates] : kCases) {
-    std::ofstream(config) << "model: " << model << "\ndata: {generated: {" << data
-                          << "}}\noptimizer: sgd\nschedule: {constant: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
-    const auto table = rows("nets --config " + config + " --runs 1" + options);
+    folder_.write("net.yaml", fmt::format("model: {}\ndata: {{generated: {{{}}}}}\noptimizer: sgd\n"
+                                          "schedule: {{constant: {{rate: 0.001}}}}\nepochs: 1\nbackend: cpu\n",
+                                          model, data));
+    const auto table = rows(std::string("nets --config net.yaml --runs 1") + options);
     ASSERT_EQ(table.size(), 1u) << name;
     const nlohmann::json& row = table.at("net");
     EXPECT_LT(row["lowest_loss"], row["first_loss"]) << name;
@@ -137,13 +134,9 @@ TEST_F(BenchmarkProgram, NetsMayBeOfAnyForm) {
 }
 
 TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
-  const std::string config = (folder_ / "small.yaml").string();
-  std::ofstream(config)
-      << "model: [{conv2d: {out: 8, kernel: 3}}, relu, {dropout: {rate: 0.5}}, flatten, {linear: {out: 10}}]\n"
-         "data: {generated: {height: 12, width: 12, train: 64, test: 8, batch: 8}}\n"
-         "schedule: {cosine: {rate: 0.001}}\nepochs: 1\nbackend: cpu\n";
-  const std::string csv = (folder_ / "table.csv").string();
-  const auto first = rows("nets --config " + config + " --runs 11 --csv " + csv);
+  const auto first =
+      rows("nets --config " + small_net("{dropout: {rate: 0.5}}, ", "schedule: {cosine: {rate: 0.001}}") +
+           " --runs 11 --csv table.csv");
   ASSERT_EQ(first.size(), 1u);
   const nlohmann::json& row = first.at("small");
   EXPECT_EQ(row["batch"], 8);
@@ -163,17 +156,15 @@ TEST_F(BenchmarkProgram, BothDoorsPrintTheRowsOfAConfiguration) {
   }
   EXPECT_THAT(ran_.output, ContainsRegex("Small \\(dtype=float32, N=8\\) Results:\nAvg\\(11\\) fprop: +[0-9.]+ msecs "
                                          "[0-9.]+ gflops\nAvg\\(11\\) bprop: +[-0-9.]+ msecs"));
-  EXPECT_THAT(text_of(csv), HasSubstr("fprop_ms.median"));
+  EXPECT_THAT(folder_.text("table.csv"), HasSubstr("fprop_ms.median"));
   for (const char* fact : {"commit", "date", "processor", "compiler", "program"})
     EXPECT_TRUE(table_.contains(fact)) << fact;
 
-  const Ran other =
-      run_program("trainer benchmark --config " + config + " --json " + (folder_ / "other.json").string());
-  EXPECT_EQ(other.code, 0) << other.output;
-  const auto second = nlohmann::json::parse(text_of(folder_ / "other.json"))["rows"][0];
+  expect_ran(folder_.trainer("benchmark --config small.yaml --json other.json"), 0);
+  const auto second = nlohmann::json::parse(folder_.text("other.json"))["rows"][0];
   for (const char* same : {"net", "batch", "precision", "parameters", "executed_gflop", "check", "first_loss"})
     EXPECT_EQ(second[same], row[same]) << same;
-  expect_ran(run_program("trainer benchmark --config " + config + " --backend gpu"), 2,
+  expect_ran(folder_.trainer("benchmark --config small.yaml --backend gpu"), 2,
              "trainer benchmark: --backend: gpu not in");
 }
 
@@ -190,31 +181,26 @@ TEST_F(BenchmarkProgram, EveryTableHasItsRowsWithinTheirBounds) {
       {"scaling --runs 1", 12},  // batch, depth and side in four sizes each
   };
   for (const auto& [command, count] : kCases) {
-    const std::string json = (folder_ / "table.json").string(), csv = (folder_ / "table.csv").string();
-    const bool is_data = command.rfind("data", 0) == 0;
-    const Ran ran = run_program("benchmark " + command + (is_data ? "" : " --backend cpu --threads 2") +
-                                " --overwrite --json " + json + " --csv " + csv);
+    const Ran ran = benchmark(command + (command.starts_with("data") ? "" : " --backend cpu --threads 2") +
+                              " --overwrite --json table.json --csv table.csv");
     ASSERT_EQ(ran.code, 0) << ran.output;
-    const auto rows = nlohmann::json::parse(text_of(json))["rows"];
+    const auto rows = nlohmann::json::parse(folder_.text("table.json"))["rows"];
     EXPECT_EQ(rows.size(), count) << ran.output;
     for (const auto& row : rows) {
       if (row.contains("error")) {
         EXPECT_LE(row.contains("bound") ? row["error"] : row["share"], row.value("bound", 1.0)) << row;
       }
     }
-    const std::string table = text_of(csv);
+    const std::string table = folder_.text("table.csv");
     EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), static_cast<std::ptrdiff_t>(count + 1));
   }
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those need terabytes of addresses
 TEST_F(BenchmarkProgram, TooLittleMemoryIsSaid) {
-  expect_ran(run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
-                         "/benchmark steps --backend cpu --threads 1 --net alexnet --batch 1 --runs 1"),
-             4, "benchmark: alexnet: ");
-  expect_ran(run_program("benchmark --help > /dev/null; ulimit -v 400000; " NIXIE_BINARY_DIR
-                         "/benchmark nets --backend cpu --threads 1 --net alexnet --batch 1 --runs 1"),
-             4, "benchmark: ");
+  for (const std::string command : {"steps", "nets"})
+    expect_ran(benchmark(command + " --backend cpu --threads 1 --net alexnet --batch 1 --runs 1", "ulimit -v 400000; "),
+               4, command == "steps" ? "benchmark: alexnet: " : "benchmark: ");
 }
 #endif
 

@@ -157,12 +157,11 @@ TEST(Browser, ShowsReportsOfEveryKind) {
 
 TEST(Browser, ShowsTheChartOfASweepOverRates) {
   if (browser().empty()) GTEST_SKIP() << "no chromium, chromium-browser or google-chrome";
-  const TempFolder folder;
-  std::ofstream(folder / "c.yaml")
-      << "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 2000, test: 64, batch: 32}}\n"
-         "epochs: 2\nbackend: cpu\n";
-  const Ran ran =
-      run_program("trainer find-rate --config c.yaml --html rates.html", "cd '" + folder.path().string() + "'; ");
+  const Workplace folder;
+  folder.write("c.yaml",
+               "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 2000, test: 64, batch: 32}}\n"
+               "epochs: 2\nbackend: cpu\n");
+  const Ran ran = folder.trainer("find-rate --config c.yaml --html rates.html");
   ASSERT_EQ(ran.code, 0) << ran.output;
   for (const int width : {1200, 420}) {
     const nlohmann::json found = inspected(folder / "rates.html", folder.path(), width);

@@ -66,15 +66,12 @@ TEST(Callbacks, ErrorsEndTheRun) {
     void step_ends(Trainer&, std::int64_t step) override { check(step < 2, "no more than 1 step, please"); }
   };
   Trainer trainer(tiny(), {.callbacks = {std::make_shared<Refuses>()}});
-  EXPECT_THAT(error_of(Fault::usage, [&] { trainer.train(); }), HasSubstr("no more than 1 step"));
+  EXPECT_FAULT(usage, "no more than 1 step", trainer.train());
 }
 
 TEST(Callbacks, ThatAreNullAreRefused) {
-  EXPECT_EQ(error_of(Fault::usage,
-                     [] {
-                       Trainer(tiny(), {.callbacks = {std::make_shared<Recorder>(), nullptr}});
-                     }),
-            "trainer: callbacks[1] is null; leave it out");
+  EXPECT_FAULT(usage, testing::Eq("trainer: callbacks[1] is null; leave it out"),
+               Trainer(tiny(), {.callbacks = {std::make_shared<Recorder>(), nullptr}}));
 }
 
 // The callback would destroy objects still in use.
@@ -97,10 +94,12 @@ TEST(Callbacks, CannotTrainOrResumeTheTrainerThatTrains) {
     const auto calls = std::make_shared<Calls>();
     calls->call = call;
     Trainer trainer(tiny(), {.run = folder.path(), .callbacks = {calls}});
-    EXPECT_EQ(error_of([&] { trainer.train(); }),
-              fmt::format("trainer: {}() is called while the same Trainer trains, as from a callback; call it after "
-                          "train() has returned",
-                          name));
+    EXPECT_FAULT(usage,
+                 testing::Eq(fmt::format(
+                     "trainer: {}() is called while the same Trainer trains, as from a callback; call it after "
+                     "train() has returned",
+                     name)),
+                 trainer.train());
     EXPECT_TRUE(trainer.train()) << "afterwards it goes on";
   }
 }
@@ -124,8 +123,7 @@ TEST(NoiseScale, IsToldWhereItIsAskedFor) {
   Trainer trainer(tiny("accumulate: 2\nnoise_scale: true\n"), {.callbacks = {reads}});
   trainer.train();
   EXPECT_GT(reads->scale, 0);
-  EXPECT_THAT(error_of(Fault::usage, [] { tiny("noise_scale: true\n"); }),
-              HasSubstr("accumulate is 1, expected 2 or more"));
+  EXPECT_FAULT(usage, "accumulate is 1, expected 2 or more", tiny("noise_scale: true\n"));
 }
 
 }  // namespace

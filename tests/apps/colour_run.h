@@ -17,34 +17,32 @@ inline Bytes coloured(int colour, unsigned seed) {
 
 inline const std::string kColours = R"(
 model: [{conv2d: {out: 4, kernel: 3}}, batch_norm, relu, global_avg_pool, flatten, {linear: {out: 3}, name: head}]
-data: {image_folder: {path: "FOLDER", crop: 8, resize: 10, batch: 8, flip: false, holdout: 0.2}}
+data: {image_folder: {path: colours, crop: 8, resize: 10, batch: 8, flip: false, holdout: 0.2}}
 schedule: {constant: {rate: 0.2}}
 epochs: 8
 seed: 3
 backend: cpu
 )";
 
-/// A run on a folder of pictures, made once for all tests.
+/// A run on a folder of pictures, made once for all tests, whose programs run in that folder.
 class ColourRun : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = new TempFolder;
+    folder_ = new Workplace;
     const char* names[] = {"blue, or so", "green", "red"};
     for (int c = 0; c < 3; ++c)
       for (unsigned i = 0; i < 20; ++i)
         write_file(*folder_ / fmt::format("colours/{}/{}.png", names[c], i),
                    coloured(2 - c, 100 * static_cast<unsigned>(c) + i));
-    std::string text = kColours;
-    text.replace(text.find("FOLDER"), 6, path("colours"));
-    std::ofstream(*folder_ / "net.yaml") << text;
-    const Ran ran = run_program("trainer train --config " + path("net.yaml") + " --run " + path("run"));
+    folder_->write("net.yaml", kColours);
+    const Ran ran = trainer("train --config net.yaml --run run");
     ASSERT_EQ(ran.code, 0) << ran.output;
     ASSERT_THAT(ran.output, HasSubstr("test accuracy 1.0000"));
   }
   static void TearDownTestSuite() { delete folder_; }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }
-  static Ran trainer(const std::string& arguments) { return run_program("trainer " + arguments); }
+  static Ran trainer(const std::string& arguments) { return folder_->trainer(arguments); }
 
-  static inline TempFolder* folder_ = nullptr;
+  static inline Workplace* folder_ = nullptr;
 };
 }  // namespace nixie::test

@@ -14,9 +14,9 @@ namespace {
 class Commands : public ColourRun {};
 
 TEST_F(Commands, EvalRepeatsTheRunsResult) {
-  expect_ran(trainer("eval --run " + path("run") + " --set metrics='[f1]'"), 0, "run/best.h5, after step ",
+  expect_ran(trainer("eval --run run --set metrics='[f1]'"), 0, "run/best.h5, after step ",
              "test f1 1.0000\ntest accuracy 1.0000 loss ");
-  EXPECT_THAT(trainer("eval --split train --checkpoint " + path("run/last.h5")).output, HasSubstr("(48 samples)"));
+  EXPECT_THAT(trainer("eval --split train --checkpoint run/last.h5").output, HasSubstr("(48 samples)"));
 }
 
 // A green picture among the blue ones is the one mistake.
@@ -26,7 +26,7 @@ TEST_F(Commands, EvalPrintsWhichClassIsTakenForWhich) {
     for (unsigned i = 0; i < 4; ++i)
       write_file(*folder_ / fmt::format("odd/{}/{}/{}.png", i < 2 ? "train" : "val", names[c], i),
                  coloured(c == 0 && i == 3 ? 1 : 2 - c, 700 + i));
-  const std::string odd = "eval --run " + path("run") + " --data " + path("odd");
+  const std::string odd = "eval --run run --data odd";
   expect_ran(trainer(odd + " --confusion --set data.image_folder.batch=2"), 0,
              "class       blue, or so green   red   right\n"
              "blue, or so           1     1     0  0.5000\n"
@@ -39,15 +39,14 @@ TEST_F(Commands, EvalPrintsWhichClassIsTakenForWhich) {
 TEST_F(Commands, EvalWantsTheSameClasses) {
   for (const char* name : {"green", "purple"})
     for (int i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("other/{}/{}.png", name, i), coloured(0, 1));
-  expect_ran(trainer("eval --run " + path("run") + " --split train --data " + path("other")), 5,
+  expect_ran(trainer("eval --run run --split train --data other"), 5,
              "class \"purple\" of the data is none of those that the model was trained with");
   // It may lack some.
   for (unsigned i = 0; i < 20; ++i) write_file(*folder_ / fmt::format("fewer/red/{}.png", i), coloured(0, 30 + i));
-  const Ran fewer = trainer("eval --run " + path("run") + " --split train --confusion --data " + path("fewer"));
-  EXPECT_EQ(fewer.code, 0) << fewer.output;
-  EXPECT_THAT(fewer.output, HasSubstr("red      16  1.0000\ntrain accuracy 1.0000"));
+  const Ran fewer = trainer("eval --run run --split train --confusion --data fewer");
+  expect_ran(fewer, 0, "red      16  1.0000\ntrain accuracy 1.0000");
   write_file(*folder_ / "fewer/red/left_out.gif", {'x'});
-  const Ran all = trainer("eval --run " + path("run") + " --split all --data " + path("fewer"));
+  const Ran all = trainer("eval --run run --split all --data fewer");
   EXPECT_THAT(all.output,
               ContainsRegex("data image_folder: 20 samples, both halves\ndata: .*/fewer: took 20 pictures, left "
                             "out 1 .gif files\nall accuracy 1.0000 loss "));
@@ -56,12 +55,12 @@ TEST_F(Commands, EvalWantsTheSameClasses) {
 TEST_F(Commands, PredictNamesTheClass) {
   write_file(*folder_ / "new/a.png", coloured(0, 900));
   write_file(*folder_ / "new/b.png", coloured(2, 901));
-  expect_ran(trainer("predict --run " + path("run") + " --topk 2 " + path("new/a.png")), 0,
+  expect_ran(trainer("predict --run run --topk 2 new/a.png"), 0,
              ContainsRegex("new/a.png\n +[01]\\.[0-9]{4}  red\n +[01]\\.[0-9]{4}  "));
 
-  const Ran csv = trainer("predict --csv --topk 1 --run " + path("run") + " " + path("new"));
-  EXPECT_THAT(csv.output, ContainsRegex("^file,rank,class,score\n[^\n]*new/a.png,1,red,[01][.0-9e-]*\n"));
-  EXPECT_THAT(csv.output, ContainsRegex("new/b.png,1,\"blue, or so\",[01][.0-9e-]*\n$"));
+  const Ran csv = trainer("predict --csv --topk 1 --run run new");
+  EXPECT_THAT(csv.output, HasParts(ContainsRegex("^file,rank,class,score\n[^\n]*new/a.png,1,red,[01][.0-9e-]*\n"),
+                                   ContainsRegex("new/b.png,1,\"blue, or so\",[01][.0-9e-]*\n$")));
 }
 
 // A picture that cannot be read is named; the rest is predicted.
@@ -69,63 +68,56 @@ TEST_F(Commands, PredictGoesOnAfterADamagedPicture) {
   write_file(*folder_ / "mixed/a.png", coloured(1, 7));
   std::ofstream(*folder_ / "mixed/b.png") << "no picture";
   write_file(*folder_ / "mixed/c.png", coloured(0, 8));
-  expect_ran(trainer("predict --csv --topk 1 --run " + path("run") + " " + path("mixed")), 5,
-             "b.png: 10 bytes: neither JPEG nor PNG", "mixed/a.png,1,green,", "mixed/c.png,1,red,");
+  expect_ran(trainer("predict --csv --topk 1 --run run mixed"), 5, "b.png: 10 bytes: neither JPEG nor PNG",
+             "mixed/a.png,1,green,", "mixed/c.png,1,red,");
 }
 
 TEST_F(Commands, SayWhatIsWrong) {
   for (const char* own : {"own.json", "own.h5"}) std::ofstream(path(own)) << "{}";
-  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("run/w.safetensors")).code, 0);
+  ASSERT_EQ(trainer("export --run run run/w.safetensors").code, 0);
   expect_runs(
       trainer,
       {{"predict", 2, "PICTURES is required"},
-       {"predict --run " + path("run") + " /nonexistent.jpg", 5, "/nonexistent.jpg: no such file or folder"},
+       {"predict --run run /nonexistent.jpg", 5, "/nonexistent.jpg: no such file or folder"},
        {"predict --topk 0 x.png", 2, "--topk"},
        {"predict --checkpoint /nonexistent.h5 x.png", 2, "/nonexistent.h5: no such checkpoint"},
-       {"eval --run " + path("nothing"), 2, "holds neither best.h5 nor last.h5"},
+       {"eval --run nothing", 2, "holds neither best.h5 nor last.h5"},
        {"eval --run a --checkpoint b", 2, "both --checkpoint and --run"},
-       {"eval --run " + path("run") + " --data " + path("nothing"), 5,
-        "no such folder, .csv, .tar, .npz or .h5 file; name one with --data"},
-       {"eval --run " + path("run") + " --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
-       {"export --run " + path("run") + " " + path("x.pth"), 2, "expected .onnx, .safetensors or .h5"},
-       {"export --config " + path("net.yaml") + " " + path("x.h5"), 2, "add --set init_from=FILE"},
-       {"export --config " + path("net.yaml") + " --run " + path("run") + " " + path("x.h5"), 2, "give one of them"},
-       {"export --set seed=1 " + path("x.h5"), 2, "--set and --data are for --config"},
-       {"export --run " + path("run") + " /proc/x.onnx", 8, "/proc/x.onnx"},
-       {"export --fold --run " + path("run") + " " + path("x.safetensors"), 2, "--fold is for .onnx"},
+       {"eval --run run --data nothing", 5, "no such folder, .csv, .tar, .npz or .h5 file; name one with --data"},
+       {"eval --run run --set data.image_folder.crop=9", 2, "the model was trained with [3, 8, 8]"},
+       {"export --run run x.pth", 2, "expected .onnx, .safetensors or .h5"},
+       {"export --config net.yaml x.h5", 2, "add --set init_from=FILE"},
+       {"export --config net.yaml --run run x.h5", 2, "give one of them"},
+       {"export --set seed=1 x.h5", 2, "--set and --data are for --config"},
+       {"export --run run /proc/x.onnx", 8, "/proc/x.onnx"},
+       {"export --fold --run run x.safetensors", 2, "--fold is for .onnx"},
        // nothing good is replaced by mistake
-       {"export --run " + path("run") + " " + path("run/last.h5"), 2,
-        "last.h5 is there already; name another file, or"},
-       {"export --overwrite --run " + path("run") + " " + path("run/last.h5"), 2,
-        "last.h5 is a run's checkpoint, with"},
-       {"export --overwrite --checkpoint " + path("run/best.h5") + " " + path("run/best.h5"), 2, "best.h5 is the same"},
-       {"export --overwrite --run " + path("run") + " " + path("own.h5"), 2,
-        "own.h5 is no checkpoint of export, so it"},
-       {"export --overwrite --config " + path("net.yaml") + " --set init_from=" + path("run/w.safetensors") + " " +
-            path("run/../run/w.safetensors"),
-        2,
-        "w.safetensors is the same file as " + path("run/w.safetensors") + ", which this command uses; name another"},
-       {"compare " + path("run") + " --html " + path("run/report.html"), 2,
-        "report.html is there already; name another"},
-       {"profile --config " + path("net.yaml") + " --trace " + path("own.json"), 2, "own.json is there already; name"},
-       {"checkpoint convert " + path("run/best.h5") + " " + path("c.onnx"), 2, "c.onnx ends neither in .h5 nor in"},
-       {"compare " + path("run") + " --html " + path("net.yaml"), 2, "net.yaml does not end in .html"},
-       {"profile --config " + path("net.yaml") + " --trace " + path("net.yaml"), 2, "net.yaml does not end in .json"},
+       {"export --run run run/last.h5", 2, "last.h5 is there already; name another file, or"},
+       {"export --overwrite --run run run/last.h5", 2, "last.h5 is a run's checkpoint, with"},
+       {"export --overwrite --checkpoint run/best.h5 run/best.h5", 2, "best.h5 is the same"},
+       {"export --overwrite --run run own.h5", 2, "own.h5 is no checkpoint of export, so it"},
+       {"export --overwrite --config net.yaml --set init_from=run/w.safetensors run/../run/w.safetensors", 2,
+        "w.safetensors is the same file as run/w.safetensors, which this command uses; name another"},
+       {"compare run --html run/report.html", 2, "report.html is there already; name another"},
+       {"profile --config net.yaml --trace own.json", 2, "own.json is there already; name"},
+       {"checkpoint convert run/best.h5 c.onnx", 2, "c.onnx ends neither in .h5 nor in"},
+       {"compare run --html net.yaml", 2, "net.yaml does not end in .html"},
+       {"profile --config net.yaml --trace net.yaml", 2, "net.yaml does not end in .json"},
        {"checkpoint mend x.h5", 2, "inspect"},
-       {"checkpoint inspect " + path("net.yaml"), 6, "net.yaml"},
+       {"checkpoint inspect net.yaml", 6, "net.yaml"},
        {"evaluate", 2, "evaluate"},
-       {"--data " + path("colours"), 2, "needs --config"}});
+       {"--data colours", 2, "needs --config"}});
 }
 
 TEST_F(Commands, ExportWritesWhatTheCheckpointHolds) {
-  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("w.safetensors")).code, 0);
+  ASSERT_EQ(trainer("export --run run w.safetensors").code, 0);
   const Safetensors file = load_safetensors(*folder_ / "w.safetensors");
   const NamedArrays weights = read_weights(*folder_ / "run/best.h5");
   EXPECT_EQ(file.metadata.at("format"), "pt");
   ASSERT_EQ(file.arrays.size(), weights.size());
   for (const auto& [name, array] : weights)
     EXPECT_EQ(file.arrays.at(name).to_vector<float>(), array.to_vector<float>()) << name;
-  expect_ran(trainer("export --fold --run " + path("run") + " " + path("net.onnx")), 0);
+  expect_ran(trainer("export --fold --run run net.onnx"), 0);
   EXPECT_THAT(text_of(*folder_ / "net.onnx"), HasSubstr("blue, or so"));
 }
 
@@ -150,7 +142,7 @@ TEST_F(Commands, CheckpointsAreComparedAndConverted) {
   changed.optimizer_options["momentum"] = 0.25;
   changed.config.clear();
   save_checkpoint(changed, path("changed.h5"));
-  expect_ran(trainer("checkpoint diff " + last + " " + path("changed.h5")), 1, ContainsRegex("step: [0-9]+ -> 999"),
+  expect_ran(trainer("checkpoint diff " + last + " changed.h5"), 1, ContainsRegex("step: [0-9]+ -> 999"),
              "model head.bias: 1 of 3 elements differ, by 0.5 at most", "model 0.weight: only in the first",
              ContainsRegex("classes: .* -> .*another\n"), ContainsRegex("mean: .* -> 0.125"),
              ContainsRegex("optimizer momentum: .* -> 0.25\n"), "config: only in the first\n");
@@ -171,29 +163,27 @@ TEST_F(Commands, RunsOfEarlierVersionsAreResumed) {
     checkpoint.writer = "nixie 0.0.9";
     save_checkpoint(checkpoint, path(file));
   }
-  expect_ran(trainer("--resume --run " + path("old") + " --set epochs=9"), 0,
-             "changed since the checkpoint: epochs: 8 -> 9",
+  expect_ran(trainer("--resume --run old --set epochs=9"), 0, "changed since the checkpoint: epochs: 8 -> 9",
              "the checkpoint was written by nixie 0.0.9, this is nixie ");
 }
 
 TEST_F(Commands, ExportedCheckpointsPredictAlike) {
-  ASSERT_EQ(trainer("export --run " + path("run") + " " + path("net.h5")).code, 0);
+  ASSERT_EQ(trainer("export --run run net.h5").code, 0);
   const Checkpoint exported = load_checkpoint(*folder_ / "net.h5");
   EXPECT_TRUE(exported.optimizer.empty() && exported.ema.empty());
   EXPECT_LT(fs::file_size(*folder_ / "net.h5"), fs::file_size(*folder_ / "run/best.h5"));
-  EXPECT_THAT(trainer("--resume " + path("net.h5") + " --config " + path("net.yaml") + " --run " + path("run")).output,
+  EXPECT_THAT(trainer("--resume net.h5 --config net.yaml --run run").output,
               HasSubstr("net.h5: has no optimizer, as what `export` writes; begin a new run with --set init_from="));
-  const std::string predict = "predict --csv " + path("colours") + " --";
-  const Ran before = trainer(predict + "run " + path("run")), after = trainer(predict + "checkpoint " + path("net.h5"));
+  const std::string predict = "predict --csv colours --";
+  const Ran before = trainer(predict + "run run"), after = trainer(predict + "checkpoint net.h5");
   EXPECT_EQ(after.code, 0) << after.output;
   EXPECT_EQ(before.output, after.output);
   // The same out of weights that were never trained here; a file that lacks some is refused.
-  ASSERT_EQ(trainer("export --overwrite --run " + path("run") + " " + path("w.safetensors")).code, 0);
-  const std::string from =
-      "export --overwrite --config " + path("net.yaml") + " " + path("from.h5") + " --set init_from=";
+  ASSERT_EQ(trainer("export --overwrite --run run w.safetensors").code, 0);
+  const std::string from = "export --overwrite --config net.yaml from.h5 --set init_from=";
   const Ran made = trainer(from + path("w.safetensors"));
   ASSERT_EQ(made.code, 0) << made.output;
-  EXPECT_EQ(trainer(predict + "checkpoint " + path("from.h5")).output, before.output);
+  EXPECT_EQ(trainer(predict + "checkpoint from.h5").output, before.output);
   Safetensors partial = load_safetensors(*folder_ / "w.safetensors");
   partial.arrays.erase("head.bias");
   save_safetensors(partial, *folder_ / "partial.safetensors");
@@ -201,33 +191,30 @@ TEST_F(Commands, ExportedCheckpointsPredictAlike) {
 }
 
 TEST_F(Commands, InspectionsPrint) {
-  const Ran inspected = trainer("checkpoint inspect " + path("run/best.h5"));
-  for (const char* text :
-       {"written by nixie", "step", "input [3, 8, 8] of a picture whose short side is 10, mean [0.485",
-        "3 classes: blue, or so, green, red", "head.weight", "f32   [3, 4]", "momentum_buffer"})
-    EXPECT_THAT(inspected.output, HasSubstr(text));
-  EXPECT_THAT(trainer("checkpoint verify " + path("run/best.h5")).output, HasSubstr("best.h5: whole"));
-  EXPECT_THAT(trainer("checkpoint config " + path("run/best.h5")).output, HasSubstr("image_folder:"));
-  const Ran summary = trainer("summary --config " + path("net.yaml"));
+  const Ran inspected = trainer("checkpoint inspect run/best.h5");
+  EXPECT_THAT(inspected.output,
+              HasParts("written by nixie", "step", "input [3, 8, 8] of a picture whose short side is 10, mean [0.485",
+                       "3 classes: blue, or so, green, red", "head.weight", "f32   [3, 4]", "momentum_buffer"));
+  EXPECT_THAT(trainer("checkpoint verify run/best.h5").output, HasSubstr("best.h5: whole"));
+  EXPECT_THAT(trainer("checkpoint config run/best.h5").output, HasSubstr("image_folder:"));
+  const Ran summary = trainer("summary --config net.yaml");
   // 4 x 36 values of 27 products and sums, 3 of 4; the convolution gives 576 bytes.
-  for (const char* text : {"conv2d", "[4, 6, 6]", "      0.008        0.6", "forward pass of a sample: 0.008 MFLOP",
-                           "model sequential: 135 parameters", "memory: parameters 0.0 MiB"})
-    EXPECT_THAT(summary.output, HasSubstr(text));
-  EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --set epochs=9").output, HasSubstr("epochs: 9\n"));
+  EXPECT_THAT(summary.output,
+              HasParts("conv2d", "[4, 6, 6]", "      0.008        0.6", "forward pass of a sample: 0.008 MFLOP",
+                       "model sequential: 135 parameters", "memory: parameters 0.0 MiB"));
+  EXPECT_THAT(trainer("config --config net.yaml --set epochs=9").output, HasSubstr("epochs: 9\n"));
   EXPECT_THAT(trainer("list").output, HasSubstr("hard_swish"));
   EXPECT_THAT(trainer("--version").output, testing::MatchesRegex("nixie [0-9.]+\n"));
   EXPECT_THAT(trainer("--help").output, HasSubstr("predict"));
 }
 
 TEST_F(Commands, ADryRunWritesNothing) {
-  expect_ran(run_program("trainer --dry-run --config " + path("net.yaml") + " --run " + path("dry")), 0, "step 1/1",
-             "nothing was written");
+  expect_ran(trainer("--dry-run --config net.yaml --run dry"), 0, "step 1/1", "nothing was written");
   EXPECT_FALSE(fs::exists(*folder_ / "dry"));
 }
 
 TEST_F(Commands, LargeArraysAreWarnedOf) {
-  const std::string net =
-      " --config " + path("net.yaml") + " --set model='[flatten, {linear: {out: 300000}}, {linear: {out: 3}}]'";
+  const std::string net = " --config net.yaml --set model='[flatten, {linear: {out: 300000}}, {linear: {out: 3}}]'";
   const std::string warning = "warning: 1.weight [300000, 192] has 57600000 parameters; is the input [3, 8, 8]";
   EXPECT_THAT(trainer("summary" + net).output, HasSubstr(warning));
   EXPECT_THAT(trainer("train" + net + " --run /proc/nixie").output, HasSubstr(warning)) << "before a run, too";
@@ -236,9 +223,9 @@ TEST_F(Commands, LargeArraysAreWarnedOf) {
 // Weights go on where another run stopped; a head for other classes begins anew; what is frozen stays.
 TEST_F(Commands, FineTuningTakesWhatFits) {
   const NamedArrays before = read_weights(*folder_ / "run/best.h5");
-  const Ran ran =
-      trainer("--config " + path("net.yaml") + " --run " + path("tuned") + " --set init_from=" + path("run/best.h5") +
-              " --set freeze='[\"0.*\"]' --set epochs=1 --set model.5.linear.out=5");
+  const Ran ran = trainer(
+      "--config net.yaml --run tuned --set init_from=run/best.h5 --set freeze='[\"0.*\"]' --set epochs=1 --set "
+      "model.5.linear.out=5");
   ASSERT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("best.h5: 6 of 8 arrays taken\n  of another shape, left as they were (2): "
                                     "head.weight [5, 4] (the file has [3, 4]), head.bias [5] (the file has [3])"));
@@ -247,11 +234,11 @@ TEST_F(Commands, FineTuningTakesWhatFits) {
   EXPECT_NE(after.at("1.weight").to_vector<float>(), before.at("1.weight").to_vector<float>());
   EXPECT_EQ(after.at("head.weight").shape(), (Shape{5, 4}));
 
-  const std::string start = "--config " + path("net.yaml") + " --run " + path("none") + " ";
+  const std::string start = "--config net.yaml --run none ";
   expect_ran(trainer(start + "--set freeze='[\"*\"]'"), 2, "leave no parameter to train");
   expect_ran(trainer(start + "--set freeze='[\"feature*\"]'"), 2, ": freeze.0: feature* is the name of no parameter");
   save_safetensors({.arrays = {{"other", Array(Dtype::f32, {1})}}}, *folder_ / "other.safetensors");
-  expect_ran(trainer(start + "--set init_from=" + path("other.safetensors")), 6, "it has other, the model 0.weight");
+  expect_ran(trainer(start + "--set init_from=other.safetensors"), 6, "it has other, the model 0.weight");
 }
 
 // The page of every key is the program's own; `trainer list --markdown > docs/configuration.md` brings it up to date.
@@ -279,14 +266,14 @@ TEST_F(Commands, OddPreparationsAreRefusedAndNamesEscaped) {
     Checkpoint changed = whole;
     c.change(changed);
     save_checkpoint(changed, *folder_ / "odd.h5");
-    EXPECT_THAT(error_of(Fault::checkpoint, [&] { load_trained(*folder_ / "odd.h5"); }), HasSubstr(c.expected));
+    EXPECT_FAULT(checkpoint, c.expected, load_trained(*folder_ / "odd.h5"));
   }
   Checkpoint named = whole;
   named.class_names[2] = "red\n\x1b[31m";
   save_checkpoint(named, *folder_ / "odd.h5");
-  const std::string picture = "'" + path("colours/red/0.png") + "' ", checkpoint = "--checkpoint " + path("odd.h5");
+  const std::string picture = "'colours/red/0.png' ", checkpoint = "--checkpoint odd.h5";
   for (const std::string& arguments : {"predict " + picture + checkpoint, "predict --csv " + picture + checkpoint,
-                                       "checkpoint inspect " + path("odd.h5")})
+                                       std::string("checkpoint inspect odd.h5")})
     EXPECT_THAT(trainer(arguments).output, HasSubstr("red\\n\\x1b[31m")) << arguments;
   named.class_names[2] = "\xff\xfe";  // the name of a folder is in any encoding
   save_checkpoint(named, *folder_ / "odd.h5");
@@ -312,7 +299,7 @@ TEST_F(Commands, APredictorIsAFewLines) {
     EXPECT_NEAR(scores[i][0].value + scores[i][1].value + scores[i][2].value, 1, 1e-6);
     EXPECT_GE(scores[i][0].value, scores[i][1].value);
   }
-  EXPECT_THAT(error_of([&] { predictor({Array(Dtype::f32, {3, 9, 8})}); }), HasSubstr("expected [3, 8, 8]"));
+  EXPECT_FAULT(usage, "expected [3, 8, 8]", predictor({Array(Dtype::f32, {3, 9, 8})}));
 }
 
 // Each thread has a backend of its own; one const model, whose weights are in memory once.

@@ -7,42 +7,25 @@
 #include "nixie/data/mnist.h"
 #include "nixie/data/packed.h"
 #include "nixie/tests/apps/expect_ran.h"
-#include "nixie/tests/data/pictures.h"
+#include "nixie/tests/apps/pets_folder.h"
+#include "nixie/tests/data/samples.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
 
-/// Folders `cat` and `dog` with ten pictures each, of several sizes, and a text file.
-class DataCommandTest : public testing::Test {
- protected:
-  void SetUp() override {
-    for (int i = 0; i < 10; ++i) {
-      write_file(folder_ / fmt::format("pets/cat/{}.png", i), png(picture(24 + i, 20, i)));
-      write_file(folder_ / fmt::format("pets/dog/{}.jpg", i), jpeg(picture(30, 40 + i, 0.3 * i)));
-    }
-    std::ofstream(folder_ / "pets/cat/notes.txt") << "no picture";
-  }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  Ran data(const std::string& arguments) const { return run_program("trainer data " + arguments); }
-
-  TempFolder folder_;
-};
+using DataCommandTest = PetsFolder;
 
 TEST_F(DataCommandTest, InspectCountsAndMeasures) {
-  const Ran ran = data("inspect " + path("pets"));
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("pictures: 24 x 20 to 33 x 49 pixels, in the middle 30 x 40\n"));
-  EXPECT_THAT(ran.output,
-              HasSubstr("data image_folder: 18 training and 2 test samples of 2 classes, each [3, 30, 30] of bytes"));
-  EXPECT_THAT(ran.output, HasSubstr("left out 1 .txt files"));
-  EXPECT_THAT(ran.output, ContainsRegex("cat +9 +1\ndog +9 +1\n"));
+  const Ran ran = data("inspect pets");
+  expect_ran(ran, 0, "pictures: 24 x 20 to 33 x 49 pixels, in the middle 30 x 40\n",
+             "data image_folder: 18 training and 2 test samples of 2 classes, each [3, 30, 30] of bytes",
+             "left out 1 .txt files", ContainsRegex("cat +9 +1\ndog +9 +1\n"));
   // The mean and deviation, from the samples themselves.
   const Splits splits = ImageFolder{.path = path("pets"), .crop = 30, .resize = 30}.open();
-  std::vector<std::uint8_t> bytes(3 * 30 * 30);
   double sum = 0, square = 0;
   for (std::int64_t i = 0; i < 18; ++i) {
-    splits.train->bytes()->load_bytes(i, {}, bytes);
+    const Bytes bytes = sample_bytes(*splits.train, i);
     for (std::size_t k = 0; k < 900; ++k) sum += bytes[k] / 255.0, square += bytes[k] / 255.0 * bytes[k] / 255.0;
   }
   const double mean = sum / (18 * 900), deviation = std::sqrt(square / (18 * 900) - mean * mean);
@@ -50,7 +33,7 @@ TEST_F(DataCommandTest, InspectCountsAndMeasures) {
 }
 
 TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
-  EXPECT_EQ(data("verify " + path("pets")).output,
+  EXPECT_EQ(data("verify pets").output,
             path("pets") + ": took 20 pictures, left out 1 .txt files\n20 samples can be read, 0 cannot\n");
   std::ofstream(folder_ / "pets/cat/3.png") << "nothing";
   const Bytes whole = jpeg(picture(30, 40));
@@ -58,16 +41,16 @@ TEST_F(DataCommandTest, VerifyNamesEveryDamagedPicture) {
              Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2)));
   for (const char* action : {"verify ", "inspect "})
     expect_ran(data(action + path("pets")), 5, "cat/3.png: 7 bytes: neither JPEG nor PNG", "dog/5.jpg: damaged JPEG");
-  EXPECT_THAT(data("verify " + path("pets")).output, HasSubstr("18 samples can be read, 2 cannot\n"));
+  EXPECT_THAT(data("verify pets").output, HasSubstr("18 samples can be read, 2 cannot\n"));
   // Nothing is packed of damaged data, unless the damage is left out.
-  EXPECT_EQ(data("pack " + path("pets") + " " + path("packed")).code, 5);
+  EXPECT_EQ(data("pack pets packed").code, 5);
   EXPECT_FALSE(fs::exists(folder_ / "packed/test.packed"));
-  const Ran skipped = data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip");
+  const Ran skipped = data("pack pets packed --set data.image_folder.damaged=skip");
   EXPECT_EQ(skipped.code, 0) << skipped.output;
   // Nor in the place of packed data, of which a run may go on.
   const std::string before = text_of(folder_ / "packed/train.packed");
   EXPECT_THAT(skipped.output, HasSubstr(fmt::format(", {} bytes\n", before.size())));
-  expect_ran(data("pack " + path("pets") + " " + path("packed") + " --set data.image_folder.damaged=skip"), 2,
+  expect_ran(data("pack pets packed --set data.image_folder.damaged=skip"), 2,
              "packed/train.packed is there already; name another folder, or remove");
   EXPECT_EQ(text_of(folder_ / "packed/train.packed"), before);
 }
@@ -79,8 +62,8 @@ TEST_F(DataCommandTest, WhatTheSystemRefusesIsNoDamage) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "pets/cat"))
     fs::permissions(entry.path(), fs::perms::none);
   const Unprivileged user;
-  EXPECT_THAT(error_of(Fault::storage, [&] { scan_data(*splits.train); }),
-              HasSubstr(".png: cannot be read: Permission denied; check the path and its permissions"));
+  EXPECT_FAULT(storage, ".png: cannot be read: Permission denied; check the path and its permissions",
+               scan_data(*splits.train));
 }
 
 // Numbers as they are in the file, not as training normalises them.
@@ -89,50 +72,47 @@ TEST_F(DataCommandTest, InspectMeasuresTargetsThatAreNumbers) {
   table << "rooms,price\n";
   for (int i = 0; i < 8; ++i) table << i << ',' << 10 * i + 0.5 << '\n';
   table.close();
-  const Ran ran = data("inspect " + path("houses.csv") + " --set data.arrays.holdout=0.25");
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("6 training and 2 test samples with a number, each [1, 1, 1] of floats\n"));
+  const Ran ran = data("inspect houses.csv --set data.arrays.holdout=0.25");
+  expect_ran(ran, 0, "6 training and 2 test samples with a number, each [1, 1, 1] of floats\n");
   const Splits splits = Arrays{.path = path("houses.csv"), .normalize = false, .holdout = 0.25f}.open();
   double sum = 0, square = 0, least = 1e9, most = -1e9;
   for (std::int64_t i = 0; i < 6; ++i) {
-    float price = 0;
-    splits.train->load_target(i, {}, std::as_writable_bytes(std::span(&price, 1)));
+    const float price = sample_target<float>(*splits.train, i)[0];
     sum += price, square += price * price, least = std::min<double>(least, price), most = std::max<double>(most, price);
   }
   const double mean = sum / 6, deviation = std::sqrt(square / 6 - mean * mean);
-  EXPECT_THAT(ran.output, ContainsRegex(fmt::format("target 0 +training +{:.6g} +{:.6g} +{:.6g} +{:.6g}\n", mean,
-                                                    deviation, least, most)));
-  EXPECT_THAT(ran.output, HasSubstr(fmt::format("values of the training half: mean [{:.4f}]", (mean - 0.5) / 10)));
+  EXPECT_THAT(ran.output, HasParts(ContainsRegex(fmt::format("target 0 +training +{:.6g} +{:.6g} +{:.6g} +{:.6g}\n",
+                                                             mean, deviation, least, most)),
+                                   fmt::format("values of the training half: mean [{:.4f}]", (mean - 0.5) / 10)));
 }
 
 // A block's checksum is checked once.
 TEST_F(DataCommandTest, PackedDataThatAreWrittenToAfterThatAreRefused) {
-  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  pack_pets(12);
   const auto train = Packed{.path = folder_ / "packed"}.open().train;
-  std::vector<std::uint8_t> sample(3 * 12 * 12);
-  EXPECT_EQ(train->bytes()->load_bytes(1, {}, sample), train->bytes()->load_bytes(1, {}, sample));
+  const Bytes sample = sample_bytes(*train, 1);
+  EXPECT_EQ(sample_bytes(*train, 1), sample);
   std::fstream file(folder_ / "packed/train.packed", std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096 + 3 * 12 * 12);
   file.put(static_cast<char>(sample[0] ^ 1));
   file.close();
-  EXPECT_THAT(error_of(Fault::data, [&] { train->bytes()->load_bytes(1, {}, sample); }),
-              HasSubstr("packed/train.packed has changed since it was read first; put the old file back and resume"));
+  EXPECT_FAULT(data, "packed/train.packed has changed since it was read first; put the old file back and resume",
+               sample_bytes(*train, 1));
 }
 
 TEST_F(DataCommandTest, ADamagedBlockOfPackedDataIsNamedOnce) {
-  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  pack_pets(12);
   std::string bytes = text_of(folder_ / "packed/train.packed");
   bytes[4096 + 100] = static_cast<char>(bytes[4096 + 100] + 1);
   std::ofstream(folder_ / "packed/train.packed", std::ios::binary) << bytes;
-  const Ran ran = data("verify " + path("packed"));
+  const Ran ran = data("verify packed");
   EXPECT_EQ(ran.code, 5) << ran.output;
   EXPECT_EQ(ran.output.find("is damaged between"), ran.output.rfind("is damaged between")) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("2 samples can be read, 18 cannot\n"));
 }
 
 TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {
-  const Ran ran =
-      data("pack " + path("pets") + " " + path("packed") + " --side 24 --set data.image_folder.holdout=0.3");
+  const Ran ran = data("pack pets packed --side 24 --set data.image_folder.holdout=0.3");
   ASSERT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("train.packed: 14 samples [3, 24, 24], "));
   const Splits source = ImageFolder{.path = path("pets"), .crop = 24, .resize = 24, .holdout = 0.3f}.open(),
@@ -141,17 +121,15 @@ TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {
   for (const auto& [from, to] : {std::pair{source.train, packed.train}, {source.test, packed.test}}) {
     ASSERT_EQ(from->size(), to->size());
     ASSERT_EQ(from->sample_shape(), to->sample_shape());
-    std::vector<std::uint8_t> expected(3 * 24 * 24), found(expected.size());
     for (std::int64_t i = 0; i < from->size(); ++i) {
-      EXPECT_EQ(from->bytes()->load_bytes(i, {}, expected), to->bytes()->load_bytes(i, {}, found));
-      EXPECT_EQ(expected, found) << i;
+      EXPECT_EQ(sample_label(*from, i), sample_label(*to, i));
+      EXPECT_EQ(sample_bytes(*from, i), sample_bytes(*to, i)) << i;
     }
   }
   // Normalised by the training half's own numbers: of mean 0 and deviation 1.
   double sum = 0, square = 0;
-  std::vector<float> pixels(3 * 24 * 24);
   for (std::int64_t i = 0; i < packed.train->size(); ++i) {
-    packed.train->load(i, {}, pixels);
+    const std::vector<float> pixels = sample_values(*packed.train, i);
     for (std::size_t k = 0; k < 24 * 24; ++k) sum += pixels[k], square += pixels[k] * pixels[k];
   }
   const double count = static_cast<double>(packed.train->size()) * 24 * 24;
@@ -160,84 +138,35 @@ TEST_F(DataCommandTest, PackedSamplesAreThoseOfTheSource) {
   EXPECT_EQ(packed.train->preparation().short_side, 24);
 }
 
-/// The possible training samples: any crop of the stored one, mirrored or not.
-TEST_F(DataCommandTest, PackedSamplesAreCutAndMirrored) {
-  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
-  const Splits whole = Packed{.path = path("packed")}.open(),
-               cut = Packed{.path = path("packed"), .crop = 10, .flip = true}.open();
-  EXPECT_EQ(cut.train->sample_shape(), (Shape{3, 10, 10}));
-  std::vector<std::uint8_t> stored(3 * 144), sample(300), expected(300);
-  const auto part = [&](std::int64_t left, std::int64_t top, bool mirrored) {
-    for (std::int64_t i = 0; i < 300; ++i) {
-      const std::int64_t c = i / 100, y = i / 10 % 10, x = mirrored ? 9 - i % 10 : i % 10;
-      expected[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>((c * 12 + y + top) * 12 + x + left)];
-    }
-    return expected == sample;
-  };
-  std::set<std::tuple<int, int, bool>> seen;
-  for (std::int64_t epoch = 0; epoch < 60; ++epoch)
-    for (std::int64_t i = 0; i < 3; ++i) {
-      whole.train->bytes()->load_bytes(i, {}, stored);
-      cut.train->bytes()->load_bytes(i, {.seed = 5, .epoch = epoch, .training = true}, sample);
-      const std::size_t before = seen.size();
-      bool found = false;
-      for (int at = 0; at < 18 && !found; ++at) {
-        found = part(at % 3, at / 3 % 3, at >= 9);
-        if (found) seen.emplace(at % 3, at / 3 % 3, at >= 9);
-      }
-      EXPECT_TRUE(found) << i << " of epoch " << epoch << ", " << before;
-    }
-  EXPECT_EQ(seen.size(), 18u);
-  whole.train->bytes()->load_bytes(0, {}, stored);
-  cut.train->bytes()->load_bytes(0, {}, sample);
-  EXPECT_TRUE(part(1, 1, false));  // evaluation: the centre
-}
-
-/// Padded training samples are the stored image moved by up to `pad` pixels, black where nothing is; evaluation's are
-/// the image itself.
-TEST_F(DataCommandTest, PackedSamplesArePadded) {
-  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
-  const Splits whole = Packed{.path = path("packed")}.open(),
-               padded = Packed{.path = path("packed"), .pad = 2, .flip = true}.open();
-  std::vector<std::uint8_t> stored(3 * 144), sample(stored.size()), expected(stored.size());
-  const auto moved = [&](std::int64_t right, std::int64_t down, bool mirrored) {
-    for (std::int64_t i = 0; i < 432; ++i) {
-      const std::int64_t c = i / 144, y = i / 12 % 12 + down, x = (mirrored ? 11 - i % 12 : i % 12) + right;
-      const bool inside = x >= 0 && x < 12 && y >= 0 && y < 12;
-      expected[static_cast<std::size_t>(i)] = inside ? stored[static_cast<std::size_t>((c * 12 + y) * 12 + x)] : 0;
-    }
-    return expected == sample;
-  };
-  whole.train->bytes()->load_bytes(0, {}, stored);
-  std::set<int> seen;
-  for (std::int64_t epoch = 0; epoch < 400; ++epoch) {
-    padded.train->bytes()->load_bytes(0, {.seed = 3, .epoch = epoch, .training = true}, sample);
-    const std::size_t tries = 50;
-    std::size_t at = 0;
-    while (at < tries && !moved(static_cast<int>(at % 5) - 2, static_cast<int>(at / 5 % 5) - 2, at >= 25)) ++at;
-    ASSERT_LT(at, tries) << "epoch " << epoch;
-    seen.insert(static_cast<int>(at));
-  }
-  EXPECT_EQ(seen.size(), 50u);
-  padded.train->bytes()->load_bytes(0, {}, sample);
-  EXPECT_EQ(sample, stored);
-  EXPECT_THAT(error_of([&] {
-                Packed{.path = path("packed"), .pad = 2, .augment = {.scale = {0.5f, 1}}}.open();
-              }),
-              HasSubstr("set one"));
+// Training samples are any crop of the stored one, mirrored or not, or it moved by up to `pad` pixels.
+TEST_F(DataCommandTest, PackedSamplesAreCutAndPadded) {
+  pack_pets(12);
+  const auto open = [&](const Packed& packed) { return packed.open().train; };
+  const auto whole = open({.path = path("packed")}), cut = open({.path = path("packed"), .crop = 10, .flip = true}),
+             padded = open({.path = path("packed"), .pad = 2, .flip = true});
+  const Shape stored{3, 12, 12};
+  EXPECT_EQ(cut->sample_shape(), (Shape{3, 10, 10}));
+  for (std::int64_t i = 0; i < 3; ++i)
+    EXPECT_EQ(moves_of(*cut, i, sample_bytes(*whole, i), stored, {0, 0}, {2, 2}, 200).size(), 18u);
+  EXPECT_EQ(moves_of(*padded, 0, sample_bytes(*whole, 0), stored, {-2, -2}, {2, 2}, 400).size(), 50u);
+  // Evaluation: the centre, and the image itself.
+  EXPECT_EQ(sample_bytes(*cut, 0), moved(sample_bytes(*whole, 0), stored, {3, 10, 10}, {1, 1}));
+  EXPECT_EQ(sample_bytes(*padded, 0), sample_bytes(*whole, 0));
+  EXPECT_FAULT(usage, "set one", Packed{.path = path("packed"), .pad = 2, .augment = {.scale = {0.5f, 1}}}.open());
 }
 
 TEST_F(DataCommandTest, ATrainingRunReadsThem) {
-  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 12").code, 0);
+  pack_pets(12);
   std::ofstream(folder_ / "net.yaml") << "model: [flatten, {linear: {out: 2}}]\n"
                                          "data: {image_folder: {batch: 4, crop: 12, resize: 12}}\n"
                                          "schedule: {constant: {rate: 0.01}}\nepochs: 2\nbackend: cpu\n";
-  expect_ran(run_program("trainer --config " + path("net.yaml") + " --data " + path("packed") + " --run " +
-                         path("run") + " --set data.packed.augment='{scale: [0.5, 1], brightness: 0.2}'"),
-             0, "data packed: 18 training and 2 test samples of 2 classes, 4 steps of 4");
-  EXPECT_EQ(data("verify " + path("packed")).output, "20 samples can be read, 0 cannot\n");
-  EXPECT_THAT(data("inspect " + path("packed")).output, HasSubstr("mean [0."));
-  expect_ran(run_program("trainer predict --run " + path("run") + " " + path("pets/cat/1.png")), 0);
+  expect_ran(
+      folder_.trainer(
+          "--config net.yaml --data packed --run run --set data.packed.augment='{scale: [0.5, 1], brightness: 0.2}'"),
+      0, "data packed: 18 training and 2 test samples of 2 classes, 4 steps of 4");
+  EXPECT_EQ(data("verify packed").output, "20 samples can be read, 0 cannot\n");
+  EXPECT_THAT(data("inspect packed").output, HasSubstr("mean [0."));
+  expect_ran(folder_.trainer("predict --run run pets/cat/1.png"), 0);
 }
 
 TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
@@ -247,30 +176,16 @@ TEST_F(DataCommandTest, GreyDigitsArePackedToo) {
     write_file(folder_ / fmt::format("mnist/{}-images-idx3-ubyte", half), images);
     write_file(folder_ / fmt::format("mnist/{}-labels-idx1-ubyte", half), labels);
   }
-  ASSERT_EQ(data("pack " + path("mnist") + " " + path("packed")).code, 0);
+  ASSERT_EQ(data("pack mnist packed").code, 0);
   const PackedFile file(folder_ / "packed/train.packed");
   EXPECT_THAT(file.labels(), ElementsAre(7, 0, 9));
   EXPECT_THAT(file.sample(2), ElementsAre(8, 9, 10, 255));
-  EXPECT_THAT(data("pack " + path("mnist") + " " + path("packed") + " --side 9").output,
-              HasSubstr("--side is for pictures"));
+  EXPECT_THAT(data("pack mnist packed --side 9").output, HasSubstr("--side is for pictures"));
 }
 
 // Every byte counts: a change anywhere is refused when the file is opened or the sample is read.
-TEST_F(DataCommandTest, PackedFilesThatCannotBeOpenedSayWhy) {
-  const fs::path file = folder_ / "train.packed";
-  const auto error = [&](Fault fault) { return error_of(fault, [&] { PackedFile{file}; }); };
-  EXPECT_EQ(error(Fault::data),
-            file.string() + ": cannot be read: No such file or directory; make it with `trainer data pack`");
-  std::ofstream(file) << "whole";
-  fs::permissions(folder_.path(), fs::perms::all);
-  fs::permissions(file, fs::perms::none);
-  const Unprivileged user;
-  EXPECT_EQ(error(Fault::storage),
-            file.string() + ": cannot be read: Permission denied; check the path and its permissions");
-}
-
 TEST_F(DataCommandTest, DamagedPackedFilesAreRefused) {
-  ASSERT_EQ(data("pack " + path("pets") + " " + path("packed") + " --side 4").code, 0);
+  pack_pets(4);
   const std::string whole = text_of(folder_ / "packed/train.packed");
   const fs::path file = folder_ / "damaged.packed";
   const auto message_of = [&](const std::string& bytes) {
@@ -294,6 +209,8 @@ TEST_F(DataCommandTest, DamagedPackedFilesAreRefused) {
   changed[4096 + 50] = static_cast<char>(changed[4096 + 50] ^ 1);
   EXPECT_THAT(message_of(changed), HasSubstr("is damaged between the bytes 4096 and 4960 (samples 0 to 17)"));
   EXPECT_THAT(message_of(""), HasSubstr("is empty"));
+  EXPECT_FAULT(data, "none.packed: cannot be read: No such file or directory; make it with `trainer data pack`",
+               PackedFile(folder_ / "none.packed"));
 }
 
 TEST_F(DataCommandTest, SaysWhatIsWrong) {
@@ -303,23 +220,21 @@ TEST_F(DataCommandTest, SaysWhatIsWrong) {
   fs::create_symlink("a.png", folder_ / "loops/one/a.png");
   fs::create_directories(folder_ / "other");
   fs::create_symlink("pets", folder_ / "link");
-  expect_runs(
-      [&](const std::string& arguments) { return data(arguments); },
-      {{"", 2, "ACTION is required"},
-       {"mend x", 2, "inspect"},
-       {"inspect " + path("none"), 5, "none: no such folder, .csv, .tar, .npz or .h5 file; name one as SOURCE"},
-       {"inspect " + path("shard.tar.gz"), 5, "shard.tar.gz: is no folder, .csv, .tar"},
-       {"inspect " + path("empty"), 5, "neither folders of pictures per class nor"},
-       {"inspect " + path("loops"), 5, "(left out 1 links to nothing (the first: one/a.png))"},
-       {"verify " + path("loops"), 5, "(left out 1 links to nothing (the first: one/a.png))"},
-       {"pack " + path("pets"), 2, "name a folder behind the source"},
-       {"pack " + path("pets") + " " + path("pets") + "/.", 2, "/pets/. is the source or in it; name another folder"},
-       {"pack " + path("pets") + " " + path("pets") + "/new/sub", 2, "/pets/new/sub is the source or in it"},
-       {"pack " + path("pets") + " " + path("link/packed"), 2, "/link/packed is the source or in it"},
-       {"pack " + path("pets") + "/../pets " + path("other/../pets/cat"), 2, "is the source or in it"},
-       {"pack " + path("pets") + " /proc/nixie", 8, "/proc/nixie: cannot be made"},
-       {"pack " + path("pets") + " " + path("packed") + " --set data.image_folder.cropp=3", 2,
-        "did you mean \"crop\"?"}});
+  expect_runs([&](const std::string& arguments) { return data(arguments); },
+              {{"", 2, "ACTION is required"},
+               {"mend x", 2, "inspect"},
+               {"inspect none", 5, "none: no such folder, .csv, .tar, .npz or .h5 file; name one as SOURCE"},
+               {"inspect shard.tar.gz", 5, "shard.tar.gz: is no folder, .csv, .tar"},
+               {"inspect empty", 5, "neither folders of pictures per class nor"},
+               {"inspect loops", 5, "(left out 1 links to nothing (the first: one/a.png))"},
+               {"verify loops", 5, "(left out 1 links to nothing (the first: one/a.png))"},
+               {"pack pets", 2, "name a folder behind the source"},
+               {"pack pets pets/.", 2, "pets/. is the source or in it; name another folder"},
+               {"pack pets pets/new/sub", 2, "pets/new/sub is the source or in it"},
+               {"pack pets link/packed", 2, "link/packed is the source or in it"},
+               {"pack pets/../pets other/../pets/cat", 2, "is the source or in it"},
+               {"pack pets /proc/nixie", 8, "/proc/nixie: cannot be made"},
+               {"pack pets packed --set data.image_folder.cropp=3", 2, "did you mean \"crop\"?"}});
 }
 
 // Commands with a batch say so themselves (with_batch_advice).

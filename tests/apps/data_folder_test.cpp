@@ -32,13 +32,12 @@ TEST_F(DataFolder, AFolderChoosesTheDataset) {
     fs::remove_all(*folder_ / "arrays");
   }
   fs::create_directory(*folder_ / "empty");
-  EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(config, *folder_ / "empty"); }),
-              HasSubstr("neither folders of pictures per class nor"));
+  EXPECT_FAULT(data, "neither folders of pictures per class nor", data_assignments(config, *folder_ / "empty"));
 }
 
 // The path that needs no name of a dataset is that of --data, wherever both can be written; the last one counts.
 TEST_F(DataFolder, APathOfTheDataIsAFolder) {
-  const std::string net = " --config " + path("net.yaml"), colours = path("colours");
+  const std::string net = " --config net.yaml", colours = path("colours");
   const Ran data = trainer("config" + net + " --data " + colours);
   EXPECT_THAT(data.output, HasSubstr("path: \"" + colours + "\""));
   for (const std::string& set : {" --set data.path=" + colours, " --set 'data.path=\"" + colours + "\"'",
@@ -47,10 +46,10 @@ TEST_F(DataFolder, APathOfTheDataIsAFolder) {
     EXPECT_EQ(ran.code, 0) << ran.output;
     EXPECT_EQ(ran.output, data.output) << set;
   }
-  const std::string checkpoint = "eval --checkpoint " + path("run/last.h5");
+  const std::string checkpoint = "eval --checkpoint run/last.h5";
   EXPECT_EQ(trainer(checkpoint + " --set data.path=" + colours).output,
             trainer(checkpoint + " --data " + colours).output);
-  EXPECT_THAT(trainer(checkpoint + " --set data.path=" + path("none")).output, HasSubstr("none: no such folder"));
+  EXPECT_THAT(trainer(checkpoint + " --set data.path=none").output, HasSubstr("none: no such folder"));
   EXPECT_THAT(trainer("config" + net + " --set data.path=[]").output, HasSubstr("the path is with the dataset"));
 }
 
@@ -94,8 +93,7 @@ TEST_F(DataFolder, ArchivesAndAddressesAreToBeUnpackedAndDownloaded) {
       {"s3://bucket/photos", "; nothing is downloaded: copy it here first, and name that"},
       {"photos", ": no such folder, .csv, .tar, .npz or .h5 file; name one with --data"},
   };
-  for (const auto& [source, expected] : kCases)
-    EXPECT_THAT(error_of(Fault::data, [&] { data_assignments(small_config(), source); }), HasSubstr(expected));
+  for (const auto& [source, expected] : kCases) EXPECT_FAULT(data, expected, data_assignments(small_config(), source));
 }
 
 // Not the folder that they are in.
@@ -104,9 +102,9 @@ TEST_F(DataFolder, LinksToNothingAreNamed) {
   fs::create_directories(root);
   fs::copy(*folder_ / "colours", root / "train", fs::copy_options::recursive);
   for (const char* name : {"val", "train/gone"}) fs::create_symlink("/nowhere", root / name);
-  EXPECT_THAT(trainer("data inspect " + path("lost")).output,
-              HasSubstr(path("lost/val") + ": cannot be read: No such file or directory; check the path"));
-  EXPECT_THAT(trainer("data inspect " + path("lost/train")).output,
+  EXPECT_THAT(trainer("data inspect lost").output,
+              HasSubstr("lost/val: cannot be read: No such file or directory; check the path"));
+  EXPECT_THAT(trainer("data inspect lost/train").output,
               HasSubstr("pictures, left out 1 links to nothing (the first: gone)"));
   EXPECT_THAT(class_assignments(small_config(), root, ImageFolder{.path = root}), ElementsAre("model.5.linear.out=3"));
 }
@@ -118,21 +116,21 @@ TEST_F(DataFolder, AFolderSetsTheNumberOfClasses) {
   EXPECT_THAT(class_assignments(config, *folder_ / "colours", config.data), ElementsAre("model.mlp.classes=3"));
   config.model = Mlp{.classes = 3};
   EXPECT_THAT(class_assignments(config, *folder_ / "colours", config.data), ElementsAre());
-  const Ran ran = trainer("config --config " + path("net.yaml") + " --data " + path("colours") +
-                          " --set model.5.linear.out=7");  // what is typed counts
+  const Ran ran =
+      trainer("config --config net.yaml --data colours --set model.5.linear.out=7");  // what is typed counts
   EXPECT_THAT(ran.output, HasSubstr("out: 7"));
   std::ofstream rows(*folder_ / "rows.csv");
   for (int i = 0; i < 20; ++i) rows << "1,2," << i % 4 << std::endl;  // as classes, or as numbers
   for (const auto& [set, outputs] : {std::pair{"", "out: 4"}, {" --set data.arrays.target=numbers", "out: 1"}})
-    EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --data " + path("rows.csv") + set).output,
+    EXPECT_THAT(trainer(std::string("config --config net.yaml --data rows.csv") + set).output,
                 HasSubstr(std::string("  - linear:\n      ") + outputs));
   std::ofstream table(*folder_ / "table.csv");
   for (int i = 0; i < 40; ++i) table << "colours/red/0.png," << i % 4 - 1 << std::endl;  // as names, or as numbers
   for (const auto& [target, outputs] : {std::pair{"class", "out: 4"}, {"numbers", "out: 1"}}) {
     const std::string options = fmt::format(" --set data.image_folder.target={}", target);
-    EXPECT_THAT(trainer("config --config " + path("net.yaml") + " --data " + path("table.csv") + options).output,
+    EXPECT_THAT(trainer("config --config net.yaml --data table.csv" + options).output,
                 HasSubstr(std::string("  - linear:\n      ") + outputs));
-    EXPECT_THAT(trainer("data verify " + path("table.csv") + options).output, HasSubstr("40 samples can be read"));
+    EXPECT_THAT(trainer("data verify table.csv" + options).output, HasSubstr("40 samples can be read"));
   }
 }
 

@@ -1,6 +1,7 @@
 // The manual's code: C++ blocks and the table for numpy's users are in examples, which run; the commands and Python of
 // docs/exchange.md run in order.
 #include "nixie/tests/apps/expect_ran.h"
+#include "nixie/tests/apps/pages.h"
 #include "nixie/tests/data/pictures.h"
 #include "nixie/tests/models/python.h"
 
@@ -9,37 +10,10 @@ namespace {
 
 const fs::path kSource = NIXIE_SOURCE_DIR;
 
-struct Block {
-  std::string kind;  ///< `cpp`, `python`, `$` for a command
-  std::string text;
-};
-
-/// Fenced blocks of a kind, and each command of a fenced block; a backslash at its end joins two lines.
-std::vector<Block> blocks_of(const fs::path& page) {
-  std::vector<Block> blocks;
-  std::istringstream text(text_of(page));
-  bool inside = false, kept = false;
-  for (std::string line; std::getline(text, line);) {
-    if (line.starts_with("```")) {
-      inside = !inside;
-      kept = inside && line.size() > 3;
-      if (kept) blocks.push_back({line.substr(3), ""});
-    } else if (kept) {
-      blocks.back().text += line + "\n";
-    } else if (inside && line.starts_with("$ ")) {
-      std::string command = line.substr(2);
-      while (command.ends_with('\\') && std::getline(text, line)) command.back() = ' ', command += line;
-      blocks.push_back({"$", command});
-    }
-  }
-  return blocks;
-}
-
 /// The lines without indentation and without empty ones.
 std::string plain(const std::string& code) {
   std::string lines;
-  std::istringstream text(code);
-  for (std::string line; std::getline(text, line);)
+  for (const std::string& line : lines_of(code))
     if (const std::size_t at = line.find_first_not_of(' '); at != std::string::npos) lines += line.substr(at) + "\n";
   return lines;
 }
@@ -47,13 +21,9 @@ std::string plain(const std::string& code) {
 TEST(Docs, CppBlocksStandInTheExamples) {
   std::string examples;
   for (const auto& entry : fs::directory_iterator(kSource / "apps/examples")) examples += plain(text_of(entry.path()));
-  int seen = 0;
-  for (const Block& block : blocks_of(kSource / "docs/cpp.md")) {
-    if (block.kind != "cpp") continue;
-    ++seen;
-    EXPECT_THAT(examples, HasSubstr(plain(block.text))) << "in no example:\n" << block.text;
-  }
-  EXPECT_GE(seen, 7);
+  const std::vector<std::string> blocks = blocks_of(kSource / "docs/cpp.md", "cpp");
+  EXPECT_GE(blocks.size(), 7u);
+  for (const std::string& block : blocks) EXPECT_THAT(examples, HasSubstr(plain(block))) << "in no example:\n" << block;
 }
 
 // A table names each kind in bold; kinds with the same keys share a row of names.
@@ -72,8 +42,7 @@ TEST(Docs, TheReferenceHasTheSameKeysOnce) {
 /// Returns the text between the first two backticks of each row's second cell.
 std::vector<std::string> second_cells(const fs::path& page) {
   std::vector<std::string> cells;
-  std::istringstream text(text_of(page));
-  for (std::string line; std::getline(text, line);) {
+  for (const std::string& line : lines_of(text_of(page))) {
     const std::size_t bar = line.find("` | `");
     if (line.starts_with("| `") && bar != std::string::npos)
       cells.push_back(line.substr(bar + 5, line.find('`', bar + 5) - bar - 5));
@@ -90,18 +59,16 @@ TEST(Docs, NumpysTableIsComparedByAnExample) {
 }
 
 TEST(Docs, TheGuideRuns) {
-  const TempFolder folder;
-  expect_ran(run_program("guide", "cd '" + folder.path().string() + "'; "), 0, "6 2 8 2 10 18\n",
-             ContainsRegex("test accuracy (0\\.9|1\\.0)"), "arms 0 1\n",
+  const Workplace folder;
+  expect_ran(folder.run("guide"), 0, "6 2 8 2 10 18\n", ContainsRegex("test accuracy (0\\.9|1\\.0)"), "arms 0 1\n",
              ContainsRegex("line .*e-1"));  // 1e-10 and less
 }
 
 TEST(Docs, AnErrorThatNothingCatchesLooksAsThePageSays) {
   const Ran ran = run_program("guide mistaken", "ulimit -c 0; ");
   EXPECT_EQ(ran.code, 134) << ran.output;
-  std::istringstream lines(ran.output);
   const std::string page = text_of(kSource / "docs/cpp.md");
-  for (std::string line; std::getline(lines, line);) EXPECT_THAT(page, HasSubstr("\n" + line + "\n"));
+  for (const std::string& line : lines_of(ran.output)) EXPECT_THAT(page, HasSubstr("\n" + line + "\n"));
   EXPECT_THAT(ran.output, HasSubstr("what():  matmul: "));
 }
 
@@ -113,47 +80,38 @@ void write_pictures(const TempFolder& folder) {
 }
 
 TEST(Docs, ClassifyAgreesWithPredict) {
-  const TempFolder folder;
+  const Workplace folder;
   write_pictures(folder);
-  const std::string there = "cd '" + folder.path().string() + "'; ";
-  const std::vector<std::string> commands = {
-      "trainer --config configs/photos.yaml --data photos --set epochs=1 --set data.image_folder.batch=4 --run run",
-      "trainer export net.h5 --run run",
-      "classify net.h5 photos/3/IMG_0.JPG",
-      "classify net.h5 nothing.jpg",
-      "classify net.h5 photos/*/*.JPG",
-      "classify_in_threads net.h5 photos/*/*.JPG"};
-  const int codes[] = {0, 0, 0, 5, 0, 0};
-  std::vector<std::string> outputs;
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    const Ran ran = run_program(commands[i], there);
-    ASSERT_EQ(ran.code, codes[i]) << commands[i] << "\n" << ran.output;
-    outputs.push_back(ran.output);
-  }
-  const std::string& output = outputs[2];
-  EXPECT_EQ(outputs[5], outputs[4]);  // four threads see what one sees
-  const Ran predicted = run_program("trainer predict photos/3/IMG_0.JPG --topk 1 --checkpoint net.h5", there);
-  const std::string best = predicted.output.substr(predicted.output.rfind("  ") + 2, 1);
-  EXPECT_THAT(output, StartsWith("photos/3/IMG_0.JPG: " + best + " (")) << predicted.output;
+  const auto output_of = [&](const std::string& command, int code = 0) {
+    return expect_ran(folder.run(command), code).output;
+  };
+  output_of(
+      "trainer --config configs/photos.yaml --data photos --set epochs=1 --set data.image_folder.batch=4 --run run");
+  output_of("trainer export net.h5 --run run");
+  output_of("classify net.h5 nothing.jpg", 5);
+  EXPECT_EQ(output_of("classify_in_threads net.h5 photos/*/*.JPG"), output_of("classify net.h5 photos/*/*.JPG"));
+  const std::string predicted = output_of("trainer predict photos/3/IMG_0.JPG --topk 1 --checkpoint net.h5"),
+                    best = predicted.substr(predicted.rfind("  ") + 2, 1);
+  EXPECT_THAT(output_of("classify net.h5 photos/3/IMG_0.JPG"), StartsWith("photos/3/IMG_0.JPG: " + best + " ("))
+      << predicted;
 }
 
 TEST(Docs, ExchangeRuns) {
   if (!python_has("torchvision, h5py, safetensors, onnxruntime"))
     GTEST_SKIP() << python() << " has no torchvision, h5py, safetensors and onnxruntime";
-  const TempFolder folder;
+  const Workplace folder;
   write_pictures(folder);
-  const std::string there = "cd '" + folder.path().string() + "'; ";
   std::string script;  // Python's blocks share their names, so that each runs behind those before it
   int commands = 0;
   for (const Block& block : blocks_of(kSource / "docs/exchange.md")) {
     if (block.kind == "$") {
       ++commands;
-      const Ran ran = run_program(block.text, there);
-      ASSERT_EQ(ran.code, 0) << block.text << "\n" << ran.output;
+      expect_ran(folder.run(block.text), 0);
     } else if (block.kind == "python") {
       script += block.text;
       std::ofstream(folder / "page.py") << script;
-      ASSERT_EQ(std::system((there + python() + " page.py").c_str()), 0) << block.text;
+      ASSERT_EQ(std::system(fmt::format("cd '{}'; {} page.py", folder.path().string(), python()).c_str()), 0)
+          << block.text;
     }
   }
   EXPECT_GE(commands, 4);

@@ -70,27 +70,23 @@ TEST(FindRate, SuggestsARateThatTrains) {
 }
 
 TEST(FindRate, IsACommandThatWritesItsChartAlone) {
-  const TempFolder folder;
-  std::ofstream(folder / "c.yaml")
-      << "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 2000, test: 64, batch: 32}}\n"
-         "schedule: {cosine: {rate: 0.1}}\nepochs: 2\nbackend: cpu\n";
-  const std::string there = "cd '" + folder.path().string() + "'; ";
-  expect_ran(run_program("trainer find-rate --config c.yaml --html rates.html", there), 0,
+  const Workplace folder;
+  folder.write("c.yaml",
+               "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 2000, test: 64, batch: 32}}\n"
+               "schedule: {cosine: {rate: 0.1}}\nepochs: 2\nbackend: cpu\n");
+  expect_ran(folder.trainer("find-rate --config c.yaml --html rates.html"), 0,
              AllOf(ContainsRegex(" +rate +loss +smooth\n"), ContainsRegex("try a tenth of that: [0-9.]+"),
                    ContainsRegex("--set schedule[.]cosine[.]rate=0[.0-9]+\n"), HasSubstr("rates.html: the chart")));
-  const std::string page = text_of(folder / "rates.html");
-  EXPECT_THAT(page, AllOf(HasSubstr("Loss over the learning rate"), HasSubstr(">0.001</text>"), HasSubstr("line-1"),
-                          HasSubstr("try a tenth of that")));
-  const auto entries = std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator());
-  EXPECT_EQ(entries, 2);
+  EXPECT_THAT(folder.text("rates.html"),
+              HasParts("Loss over the learning rate", ">0.001</text>", "line-1", "try a tenth of that"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2);
 
-  expect_runs(
-      [&](const std::string& options) { return run_program("trainer find-rate --config c.yaml " + options, there); },
-      {{"--from 1 --to 0.1", 2, "sweeps from 1 to 0.1"},
-       {"--from 0", 2, "sweeps from 0 to 10"},
-       {"--steps 3", 2, "--steps"},
-       {"--html c.txt", 2, "html"},
-       {"--set data.glyphs.batch=5000", 5, "batch"}});
+  expect_runs([&](const std::string& options) { return folder.trainer("find-rate --config c.yaml " + options); },
+              {{"--from 1 --to 0.1", 2, "sweeps from 1 to 0.1"},
+               {"--from 0", 2, "sweeps from 0 to 10"},
+               {"--steps 3", 2, "--steps"},
+               {"--html c.txt", 2, "html"},
+               {"--set data.glyphs.batch=5000", 5, "batch"}});
 }
 
 }  // namespace

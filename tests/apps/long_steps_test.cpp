@@ -102,16 +102,13 @@ TEST(Accumulate, ABadBatchSkipsItsStep) {
   const std::vector<double> losses = column(skipped.path(), "loss");
   EXPECT_LT(losses.back(), losses.front());  // nan is less than nothing
   config.non_finite = "stop";
-  EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = stopped.path()}).train(); }),
-              HasSubstr("the loss is not finite at step "));
+  EXPECT_FAULT(non_finite, "the loss is not finite at step ", Trainer(config, {.run = stopped.path()}).train());
 }
 
 TEST(Accumulate, WantsEnoughBatches) {
-  EXPECT_THAT(
-      error_of(Fault::data,
-               [] { Trainer trainer(plain("data: {glyphs: {train: 50, test: 50, batch: 20}}\naccumulate: 3\n"), {}); }),
-      HasSubstr("an epoch has 2 batches of 20, a step takes 3 (accumulate)"));
-  EXPECT_THAT(error_of([] { plain("data: glyphs\naccumulate: 0\n"); }), HasSubstr("accumulate"));
+  EXPECT_FAULT(data, "an epoch has 2 batches of 20, a step takes 3 (accumulate)",
+               Trainer trainer(plain("data: {glyphs: {train: 50, test: 50, batch: 20}}\naccumulate: 3\n"), {}));
+  EXPECT_FAULT(usage, "accumulate", plain("data: glyphs\naccumulate: 0\n"));
 }
 
 TEST(EvaluateEvery, CountsSteps) {
@@ -161,7 +158,7 @@ TEST(Keep, RemovesNoLaterOnes) {
   for (const auto& entry : fs::directory_iterator(folder.path()))
     EXPECT_THAT(entry.path().string(), Not(HasSubstr(".tmp."))) << entry.path();
   EXPECT_TRUE(fs::exists(folder / "step-x.h5") && fs::exists(folder / "my-step-3.h5"));
-  EXPECT_THAT(error_of(Fault::storage, [&] { keep_checkpoint(folder / "none.h5", 30, 1); }), HasSubstr("step-30.h5"));
+  EXPECT_FAULT(storage, "step-30.h5", keep_checkpoint(folder / "none.h5", 30, 1));
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ TEST_F(LostRanks, EndTheJobAndAreNamed) {
     ::kill(ranks[1], row.signal);
     const Ran ran = end();
     EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(10));
-    EXPECT_EQ(ran.code, row.code) << ran.output;
-    EXPECT_THAT(ran.output, ContainsRegex(row.line));
+    expect_ran(ran, row.code, ContainsRegex(row.line));
     EXPECT_NO_THROW(last(name));
     EXPECT_TRUE(wait_for([&] { return processes_with(path(name)).empty(); }));
   }
@@ -110,9 +109,7 @@ TEST_F(LostRanks, ASignalSavesAndEndsAll) {
   const std::vector<pid_t> ranks = processes_with(path("stopped"));
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(*std::max_element(ranks.begin(), ranks.end()), SIGTERM);
-  const Ran ran = end();
-  EXPECT_EQ(ran.code, 130) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("stopped after step "));
+  expect_ran(end(), 130, "stopped after step ");
   EXPECT_NO_THROW(last("stopped"));
 }
 

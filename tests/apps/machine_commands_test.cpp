@@ -7,20 +7,18 @@ namespace nixie {
 namespace {
 
 TEST(Doctor, SaysWhatARunWouldUse) {
-  const TempFolder folder, cache;
-  const std::string before = "cd '" + folder.path().string() + "'; NIXIE_CACHE='" + cache.path().string() + "' ";
-  const Ran ran = run_program("trainer doctor", before);
-  EXPECT_EQ(ran.code, 0) << ran.output;
-  for (const char* part : {"ok    processor", "ok    memory", "ok    runs", "backend: auto trains on the "})
-    EXPECT_THAT(ran.output, HasSubstr(part));
-  EXPECT_THAT(ran.output, HasSubstr(folder.path().string()));
-  EXPECT_THAT(ran.output, ContainsRegex("ok +HDF5 +version [0-9]+[.][0-9]+[.][0-9]+\n"));
+  const Workplace folder;
+  const TempFolder cache;
+  const std::string before = "NIXIE_CACHE='" + cache.path().string() + "' ";
+  const Ran ran = expect_ran(folder.trainer("doctor", before), 0, "ok    processor", "ok    memory", "ok    runs",
+                             "backend: auto trains on the ", folder.path().string(),
+                             ContainsRegex("ok +HDF5 +version [0-9]+[.][0-9]+[.][0-9]+\n"));
 #ifdef NIXIE_WITH_CUDA
-  EXPECT_THAT(ran.output, ContainsRegex("(ok  |MEND) +GPU "));
-  EXPECT_THAT(ran.output, HasSubstr("ok    kernel cache   " + cache.path().string()));
+  EXPECT_THAT(ran.output,
+              HasParts(ContainsRegex("(ok  |MEND) +GPU "), "ok    kernel cache   " + cache.path().string()));
   // Where others may write, the cache is not used, and that is said with its remedy.
   fs::permissions(cache.path(), fs::perms::all);
-  EXPECT_THAT(run_program("trainer doctor", before).output, ContainsRegex("MEND +kernel cache .*NIXIE_CACHE"));
+  EXPECT_THAT(folder.trainer("doctor", before).output, ContainsRegex("MEND +kernel cache .*NIXIE_CACHE"));
 #endif
 }
 
@@ -31,33 +29,26 @@ TEST(Doctor, AFolderThatCannotBeWrittenIsAProblem) {
 
 // No relative path leads anywhere then; what needs none works.
 TEST(Doctor, AWorkingFolderThatIsGoneIsNamed) {
-  const TempFolder folder;
-  std::ofstream(folder / "c.yaml") << "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 64, test: 64, batch: 32}}\n"
-                                      "schedule: {constant: {rate: 0.1}}\nsteps: 1\n";
+  const Workplace folder;
+  folder.write("c.yaml",
+               "model: {mlp: {classes: 10}}\ndata: {glyphs: {train: 64, test: 64, batch: 32}}\n"
+               "schedule: {constant: {rate: 0.1}}\nsteps: 1\n");
   const std::string config = " --config '" + (folder / "c.yaml").string() + "'";
-  const std::string before =
-      "mkdir -p '" + (folder / "gone").string() + "'; cd '" + (folder / "gone").string() + "'; rmdir ../gone; ";
-  const struct {
-    std::string command;
-    int code;
-  } kRows[] = {
-      {"doctor", 3},
-      {config, 8},
-      {"--config c.yaml", 2},
-      {"--resume run", 6},
-      {"eval --checkpoint x.h5", 2},
-      {"export q.onnx", 2},
-      {"export q.onnx --checkpoint x.h5", 2},
-      {"predict p.png", 2},
-      {"data inspect pictures", 8},
-      {"checkpoint inspect x.h5", 6},
-  };
-  for (const auto& [command, code] : kRows) {
-    expect_ran(run_program("trainer " + command, before), code,
-               ContainsRegex("the working folder is gone; change to another\n"));
-  }
-  EXPECT_THAT(run_program("trainer doctor", before).output, HasSubstr("ok    memory"));
-  EXPECT_EQ(run_program("trainer --dry-run" + config, before).code, 0);
+  const std::string gone = "the working folder is gone; change to another\n";
+  expect_runs(
+      [&](const std::string& arguments) { return folder.trainer(arguments, "mkdir gone; cd gone; rmdir ../gone; "); },
+      {{"doctor", 3, gone},
+       {"doctor", 3, "ok    memory"},
+       {config, 8, gone},
+       {"--config c.yaml", 2, gone},
+       {"--resume run", 6, gone},
+       {"eval --checkpoint x.h5", 2, gone},
+       {"export q.onnx", 2, gone},
+       {"export q.onnx --checkpoint x.h5", 2, gone},
+       {"predict p.png", 2, gone},
+       {"data inspect pictures", 8, gone},
+       {"checkpoint inspect x.h5", 6, gone},
+       {"--dry-run" + config, 0, ""}});
 }
 
 using Words = std::vector<std::string>;

@@ -56,7 +56,7 @@ TEST(RollBack, AMovedRunGoesBackToItsOwnCheckpoint) {
     const TrainConfig config = bearable_at_half(more);
     const TempFolder root;
     const Places places{root / "run", root / "other", root / "moved"};
-    for (const auto& folder : {root / "whole", places.run, places.other}) fs::create_directory(folder);
+    fs::create_directory(places.run);
     train_all(root / "whole", config);
     train_until(4, places.other, config);
     const auto before = files_in(places.other);
@@ -93,7 +93,6 @@ TEST(Resume, AMovedRunReadsItsOwnFiles) {
     const TempFolder root;
     const Places places{root / "run", root / "other", root / "moved"};
     const bool begins_with_save = harmed == std::string("last.h5");  // which finds out that the folder was moved
-    for (const auto& folder : {root / "whole", places.run, places.other}) fs::create_directory(folder);
     const auto train = [&](const TrainConfig& trained, const fs::path& run, std::int64_t steps) {
       train_until(steps, run, trained);
       if (*harmed) fs::remove(run / harmed);
@@ -120,10 +119,7 @@ TEST(Resume, AMovedRunReadsItsOwnFiles) {
 TEST(Resume, ARunThatIsMovedBeforeItIsLockedIsRefused) {
   const TempFolder root;
   const Places places{root / "run", root / "other", root / "moved"};
-  for (const auto& folder : {places.run, places.other}) {
-    fs::create_directory(folder);
-    train_until(14, folder, small_config());
-  }
+  for (const auto& folder : {places.run, places.other}) train_until(14, folder, small_config());
   const auto before = files_in(places.run), others = files_in(places.other);
   const std::string pipe = (root / "net.yaml").string(), log = (root / "log").string();
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -144,12 +140,10 @@ TEST(RunFolder, IsReadWhereverItIsMoved) {
   const TempFolder root;
   const fs::path run = root / "run";
   const TrainConfig mine = small_config("keep: 1\n"), others = small_config("ema: 0.5\n");
-  fs::create_directory(run);
   train_all(run, mine);
   const Folder folder(run);
   const RunCurves curves = read_curves(run);
   fs::rename(run, root / "moved");
-  fs::create_directory(run);
   train_all(run, others);
   fs::remove(run / "timing.csv");
   ASSERT_EQ(::mkfifo((run / "timing.csv").c_str(), 0600), 0);
@@ -169,18 +163,14 @@ TEST(RunFolder, IsReadWhereverItIsMoved) {
     EXPECT_EQ(file.path(), run / "step-23.h5") << "messages name what the user knows";
     EXPECT_EQ(load_checkpoint(file).config, config_text(mine));
   }
-  EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{folder}; }),
-              HasSubstr("run was moved, removed or replaced while"));
+  EXPECT_FAULT(storage, "run was moved, removed or replaced while", RunLock{folder});
 
   fs::remove_all(run);
   fs::remove_all(root / "moved");
   EXPECT_NO_THROW(check_holds_no_run(folder));
   EXPECT_TRUE(read_curves(folder).train_loss.empty());
-  EXPECT_THAT(error_of(Fault::checkpoint,
-                       [&] {
-                         load_checkpoint({folder, "last.h5"});
-                       }),
-              HasSubstr("run/last.h5 cannot be opened: No such file or directory; give the path of a checkpoint"));
+  EXPECT_FAULT(checkpoint, "run/last.h5 cannot be opened: No such file or directory; give the path of a checkpoint",
+               load_checkpoint({folder, "last.h5"}));
 }
 
 /// The line that a run ends with after something was done to its folder, and its exit code.

@@ -3,6 +3,7 @@
 #include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/models/io/onnx.h"
+#include "nixie/tests/apps/pages.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/errors.h"
 
@@ -12,27 +13,12 @@ namespace {
 const std::string kSteps = "steps: 2\nbackend: cpu\noptimizer: sgd\nschedule: {constant: {rate: 0.1}}\n",
                   kRest = "data: {generated: {train: 8, test: 4, batch: 4}}\n" + kSteps;
 
-/// The YAML blocks of the page.
-std::vector<std::string> nets_of_the_page() {
-  std::vector<std::string> nets;
-  std::istringstream text(text_of(fs::path(NIXIE_SOURCE_DIR) / "docs/nets.md"));
-  bool inside = false;
-  for (std::string line; std::getline(text, line);) {
-    if (line == "```yaml") nets.emplace_back();
-    if (line.starts_with("```"))
-      inside = line == "```yaml";
-    else if (inside)
-      nets.back() += line + "\n";
-  }
-  return nets;
-}
-
 TrainConfig config_of(const std::string& model, const std::string& rest = kRest) {
   return read_config(parse_yaml(model + rest, "net.yaml"));
 }
 
 TEST(NetsPage, EachNetTrains) {
-  const std::vector<std::string> nets = nets_of_the_page();
+  const std::vector<std::string> nets = blocks_of(fs::path(NIXIE_SOURCE_DIR) / "docs/nets.md", "yaml");
   ASSERT_EQ(nets.size(), 8u);
   for (const std::string& net : nets) {
     SCOPED_TRACE(net);
@@ -58,8 +44,7 @@ TEST(NetsPage, ThePictureSaysWhatALayerReads) {
       "  - {shared: {layer: b}}\n  - flatten\n  - linear: {out: 10}\n");
   EXPECT_THAT(net_graph(config.model, {4, 3, 8, 8}), HasSubstr("reads a, b"));
   const std::string table = layer_table(config.model, {4, 3, 8, 8});
-  EXPECT_THAT(table, HasSubstr("of 2 inputs"));
-  EXPECT_THAT(table, HasSubstr("parameters of b"));
+  EXPECT_THAT(table, HasParts("of 2 inputs", "parameters of b"));
 }
 
 // With weights 0 each cross entropy of ten classes is log(10).
@@ -73,8 +58,7 @@ TEST(NetsPage, AnAuxiliaryLossIsPartOfTheTrainingLossAlone) {
                         "data: {generated: {train: 8, test: 4, batch: 4}}\nsteps: 1\nlog_every: 1\n"
                         "backend: cpu\nschedule: {constant: {rate: 1e-9}}\n"));
     const std::string metrics = text_of(folder / "metrics.csv");
-    EXPECT_THAT(metrics, HasSubstr(expected));
-    EXPECT_THAT(metrics, HasSubstr("test,2.3025"));
+    EXPECT_THAT(metrics, HasParts(expected, "test,2.3025"));
   }
 }
 

@@ -8,7 +8,7 @@ namespace {
 class NoHoldout : public ColourRun {
  protected:
   static std::string train(const std::string& run, const std::string& more = "") {
-    return "train --config " + path("net.yaml") + " --set data.image_folder.holdout=0 --run " + path(run) + more;
+    return "train --config net.yaml --set data.image_folder.holdout=0 --run " + path(run) + more;
   }
 };
 
@@ -25,30 +25,28 @@ TEST_F(NoHoldout, TrainsOnEverythingAndWritesLast) {
     EXPECT_THAT(page, Not(HasSubstr(absent)));
 
   const std::string picture = path("colours/green/3.png");
-  for (const std::string& command :
-       {"predict " + picture + " --run " + path("all"), "eval --split train --run " + path("all")})
-    EXPECT_THAT(trainer(command).output, HasSubstr(path("all/last.h5"))) << command;
-  EXPECT_EQ(trainer("export " + path("all.onnx") + " --run " + path("all")).code, 0);
+  for (const std::string& command : {"predict " + picture + " --run all", std::string("eval --split train --run all")})
+    EXPECT_THAT(trainer(command).output, HasSubstr("all/last.h5")) << command;
+  EXPECT_EQ(trainer("export all.onnx --run all").code, 0);
   expect_runs(
       trainer,
-      {{"eval --run " + path("all"), 2,
-        "nothing of the data is held out (holdout: 0); evaluate on other data with --data"},
-       {"data pack " + path("colours") + " " + path("packed") + " --set data.image_folder.holdout=0", 2,
+      {{"eval --run all", 2, "nothing of the data is held out (holdout: 0); evaluate on other data with --data"},
+       {"data pack colours packed --set data.image_folder.holdout=0", 2,
         "nothing is held out (holdout: 0), but packed data have both halves"},
        {train("no", " --set patience=3"), 2, "patience counts evaluations, but nothing is held out (holdout: 0)"},
        {train("no", " --set schedule=plateau"), 2, "the plateau watches evaluations, but nothing is held out"}});
   EXPECT_FALSE(fs::exists(path("no")));
-  EXPECT_EQ(trainer("eval --split all --run " + path("all")).code, 0);
-  EXPECT_THAT(trainer("data inspect " + path("colours") + " --set data.image_folder.holdout=0").output,
+  EXPECT_EQ(trainer("eval --split all --run all").code, 0);
+  EXPECT_THAT(trainer("data inspect colours --set data.image_folder.holdout=0").output,
               HasSubstr("60 training and 0 test samples"));
-  EXPECT_THAT(trainer("--dry-run --config " + path("net.yaml") + " --set data.image_folder.holdout=0").output,
+  EXPECT_THAT(trainer("--dry-run --config net.yaml --set data.image_folder.holdout=0").output,
               HasSubstr("one step is done, nothing was written"));
 }
 
 TEST_F(NoHoldout, AResumedRunEndsAsOneThatWasNotStopped) {
   ASSERT_EQ(trainer(train("whole")).code, 0);
   ASSERT_EQ(trainer(train("parts", " --set epochs=3")).code, 0);
-  ASSERT_EQ(trainer("train --resume " + path("parts") + " --set epochs=8").code, 0);
+  ASSERT_EQ(trainer("train --resume parts --set epochs=8").code, 0);
   for (const char* file : {"metrics.csv", "last.h5", "config.yaml"})
     EXPECT_TRUE(text_of(path("whole/") + file) == text_of(path("parts/") + file)) << file;
 }

@@ -14,9 +14,9 @@ namespace nixie {
 namespace {
 
 const std::string kNet = R"(
-model: [{conv2d: {out: 4, kernel: 3, pad: 1}}, relu, global_avg_pool, flatten, {linear: {out: 2}}]
-data: {image_folder: {path: "FOLDER", crop: 8, resize: 8, batch: 4, holdout: 0.25}}
-schedule: {constant: {rate: 0.05}}
+model: [{{conv2d: {{out: 4, kernel: 3, pad: 1}}}}, relu, global_avg_pool, flatten, {{linear: {{out: 2}}}}]
+data: {{image_folder: {{path: {}, crop: 8, resize: 8, batch: 4, holdout: 0.25}}}}
+schedule: {{constant: {{rate: 0.05}}}}
 epochs: 2
 backend: cpu
 threads: 1
@@ -75,25 +75,21 @@ std::vector<Case> odd_pictures() {
           {"a PNG named JPEG", png(picture(12, 12)), ".jpg"}};
 }
 
-std::string net_for(const TempFolder& folder, const std::string& data, const std::string& more = "") {
-  std::string text = kNet + more;
-  text.replace(text.find("FOLDER"), 6, (folder / data).string());
-  std::ofstream(folder / "net.yaml") << text;
-  return "--config '" + (folder / "net.yaml").string() + "' --run '" + (folder / "run").string() + "'";
+/// Trains a net on the pictures of a folder.
+Ran trained_on(const Workplace& folder, const std::string& data, const std::string& more = "") {
+  folder.write("net.yaml", fmt::format(fmt::runtime(kNet), data));
+  return folder.trainer("--config net.yaml --run run" + more);
 }
 
 TEST(OddInputs, PicturesOfEveryKindTrainAndArePredicted) {
-  const TempFolder folder;
+  const Workplace folder;
   const char* classes[] = {"Ñandú & co", "猫 (cat) 'quoted'"};
   for (int c = 0; c < 2; ++c)
     for (const Case& each : odd_pictures())
       write_file(folder / fmt::format("photos/{}/{} {}{}", classes[c], each.what, c, each.suffix), each.file);
-  expect_ran(run_program("trainer " + net_for(folder, "photos")), 0, "of 2 classes");
-  expect_ran(run_program("trainer data verify '" + (folder / "photos").string() + "'"), 0,
-             "20 samples can be read, 0 cannot");
-  const Ran predicted = run_program("trainer predict '" + (folder / "photos").string() + "' --csv --topk 1 --run '" +
-                                    (folder / "run").string() + "'");
-  EXPECT_EQ(predicted.code, 0) << predicted.output;
+  expect_ran(trained_on(folder, "photos"), 0, "of 2 classes");
+  expect_ran(folder.trainer("data verify photos"), 0, "20 samples can be read, 0 cannot");
+  const Ran predicted = expect_ran(folder.trainer("predict photos --csv --topk 1 --run run"), 0);
   EXPECT_EQ(std::count(predicted.output.begin(), predicted.output.end(), '\n'), 21) << predicted.output;
   EXPECT_THAT(predicted.output, testing::AnyOf(HasSubstr(",1,Ñandú & co,"), HasSubstr(",1,猫 (cat) 'quoted',")));
   const std::string page = text_of(folder / "run/report.html");
@@ -108,35 +104,32 @@ TEST(OddInputs, SixteenBitsAndPalettesKeepTheirColours) {
 }
 
 TEST(OddInputs, DataSmallerThanABatchNamesTheSetting) {
-  const TempFolder folder;
+  const Workplace folder;
   for (const char* file : {"few/a/1.png", "few/b/1.png", "few/a/2.png"})
     write_file(folder / file, plain_png(4, PNG_FORMAT_RGB, 9));
-  expect_ran(run_program("trainer " + net_for(folder, "few")), 5,
-             "2 samples, too few for a batch of 4; set a smaller batch");
-  expect_ran(run_program("trainer " + net_for(folder, "few") + " --set data.image_folder.batch=2"), 0);
+  expect_ran(trained_on(folder, "few"), 5, "2 samples, too few for a batch of 4; set a smaller batch");
+  expect_ran(trained_on(folder, "few", " --set data.image_folder.batch=2"), 0);
 }
 
 // Such a run reaches an accuracy of 1 whatever the net is.
 TEST(OddInputs, TrainingDataOfOneClassAreTold) {
-  const TempFolder folder;
+  const Workplace folder;
   for (const char* file : {"x/a/1.png", "x/b/1.png", "x/a/2.png", "x/b/2.png"})
     write_file(folder / file, plain_png(4, PNG_FORMAT_RGB, 9));
-  const std::string source = (folder / "x").string(), packed = (folder / "packed").string();
-  ASSERT_EQ(run_program("trainer data pack '" + source + "' '" + packed + "'").code, 0);
+  ASSERT_EQ(folder.trainer("data pack x packed").code, 0);
   const auto table = [&](const char* name, const char* text) {
-    std::ofstream(folder / name) << text;
-    return fmt::format("arrays: {{path: '{}', batch: 1, holdout: 0.3}}", (folder / name).string());
+    folder.write(name, text);
+    return fmt::format("arrays: {{path: {}, batch: 1, holdout: 0.3}}", name);
   };
-  const std::string folders = "image_folder: {crop: 4, batch: 1, path: '" + source + "'";
+  const std::string folders = "image_folder: {crop: 4, batch: 1, path: x";
   const struct {
     std::string data;
     std::string warning;  ///< "": none
   } kCases[] = {
       {folders + "}", ""},
       {folders + ", limit: 1}", "warning: all 1 training samples are of one class, \"a\""},
-      {"packed: {batch: 1, path: '" + packed + "'}", ""},
-      {"packed: {batch: 1, path: '" + packed + "', limit: 1}",
-       "warning: all 1 training samples are of one class, \"a\""},
+      {"packed: {batch: 1, path: packed}", ""},
+      {"packed: {batch: 1, path: packed, limit: 1}", "warning: all 1 training samples are of one class, \"a\""},
       {table("two.csv", "1,2,0\n2,1,1\n3,1,0\n4,1,1\n5,1,0\n6,2,1\n"), ""},
       {table("one.csv", "1,2,1\n2,1,1\n3,1,1\n4,1,1\n5,1,1\n6,2,1\n"), "training samples are of one class, \"1\""},
       {table("numbers.csv", "1,2,0.5\n2,1,0.5\n3,1,0.5\n4,1,0.5\n5,1,0.5\n6,2,0.5\n"), ""},
@@ -147,10 +140,8 @@ TEST(OddInputs, TrainingDataOfOneClassAreTold) {
     std::ofstream(folder / "net.yaml") << "model: [flatten, {linear: {out: " << (has_numbers ? 1 : 10) << "}}]\ndata: {"
                                        << data << "}\nepochs: 1\nbackend: cpu\n"
                                        << (has_numbers ? "loss: mean_squared\n" : "");
-    const Ran ran = run_program("trainer --dry-run --config '" + (folder / "net.yaml").string() + "'");
-    EXPECT_EQ(ran.code, 0) << data << ": " << ran.output;
+    const Ran ran = expect_ran(folder.trainer("--dry-run --config net.yaml"), 0, warning);
     EXPECT_EQ(ran.output.find("one class") != std::string::npos, !warning.empty()) << data << ": " << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(warning)) << data;
   }
 }
 
@@ -164,15 +155,13 @@ TEST(OddInputs, TablesOfEverySpelling) {
         {"Excel's first bytes", "\xef\xbb\xbfp0.png,cat\np1.png,dog\np2.png,cat\np3.png,dog\n"},
         {"quotes", "\"p0.png\",\"cat\"\n\"p1.png\",\"dog\"\np2.png,cat\np3.png,dog"},
         {"spaces", "p0.png, cat\np1.png ,dog\n p2.png,cat \np3.png, dog\n\n"}}) {
-    const TempFolder folder;
+    const Workplace folder;
     for (int i = 0; i < 4; ++i)
       write_file(folder / fmt::format("data/p{}.png", i),
                  plain_png(4, PNG_FORMAT_RGB, static_cast<std::uint8_t>(60 * i)));
-    std::ofstream(folder / "data/train.csv") << table.text;
-    const Ran ran = run_program("trainer data inspect '" + (folder / "data").string() + "'");
-    EXPECT_EQ(ran.code, 0) << table.what << ": " << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr("of 2 classes")) << table.what;
-    EXPECT_THAT(ran.output, ContainsRegex("\ncat  +1 +1\ndog  +1 +1\n")) << table.what << ": " << ran.output;
+    folder.write("data/train.csv", table.text);
+    SCOPED_TRACE(table.what);
+    expect_ran(folder.trainer("data inspect data"), 0, "of 2 classes", ContainsRegex("\ncat  +1 +1\ndog  +1 +1\n"));
   }
 }
 
@@ -203,7 +192,7 @@ TEST(OddInputs, FilesThatTheSystemRefusesAreFaultsOfTheSystem) {
     write_file(file, {1, 2, 3});
     fs::permissions(file, fs::perms::none);
     const Unprivileged user;
-    EXPECT_THAT(error_of(Fault::storage, [&] { c.read(file); }), HasSubstr("Permission denied; check the ")) << c.name;
+    EXPECT_FAULT(storage, "Permission denied; check the ", c.read(file)) << c.name;
   }
   write_file(folder / "some.h5", {1, 2, 3});
   rlimit limit{};

@@ -2,15 +2,15 @@
 #include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/configs/parse/config.h"
 #include "nixie/configs/parse/words/tables.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
 
 TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
-  const TempFolder folder;
-  std::ofstream(folder / "net.yaml") << kRun;
+  const Workplace folder;
+  folder.write("net.yaml", kRun);
   fs::create_directories(folder / "run");
   const struct {
     const char *arguments, *expected;
@@ -95,9 +95,7 @@ TEST(OtherOptions, AreAnsweredWithWhatToWrite) {
        "--set 'model.1={conv2d: {...}}'\n"},
       {"--resume", "--config FILE\n"}};
   for (const auto& [arguments, expected] : kCases) {
-    const Ran ran = run_program(std::string("trainer ") + arguments, "cd '" + folder.path().string() + "'; ");
-    EXPECT_EQ(ran.code, 2) << arguments;
-    EXPECT_THAT(ran.output, EndsWith(expected)) << arguments;
+    const Ran ran = expect_ran(folder.trainer(arguments), 2, EndsWith(expected));
     EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;
   }
 }

@@ -33,27 +33,24 @@ TEST_F(OutputFile, TakesNoPlaceOfALinkAFolderOrAnInput) {
   fs::create_symlink("mine", path("page.md"));
   std::ofstream(path("table.json")) << R"({"command": "nets", "rows": []})";
   fs::create_hard_link(path("table.json"), path("table.svg"));
-  const std::string run = " --run " + path("run"), config = " --config " + path("net.yaml");
+  const std::string run = " --run run", config = " --config net.yaml";
   const struct {
     std::string command, input;
     std::vector<std::string> endings;
-  } kOutputs[] = {
-      {"trainer export" + run + " ", "best", {"onnx", "safetensors", "h5"}},
-      {"trainer export" + config + " --set init_from=" + path("run/best.h5") + " ", "best", {"safetensors"}},
-      {"trainer compare " + path("run") + " --html ", "curves", {"html"}},
-      {"trainer profile" + config + " --trace ", "net", {"json"}},
-      {"trainer checkpoint convert " + path("run/best.h5") + " ", "", {"h5", "safetensors"}},
-      {"benchmark nets --backend cpu" + config + " --json ", "net", {"json"}}};
+  } kOutputs[] = {{"trainer export" + run + " ", "best", {"onnx", "safetensors", "h5"}},
+                  {"trainer export" + config + " --set init_from=run/best.h5 ", "best", {"safetensors"}},
+                  {"trainer compare run --html ", "curves", {"html"}},
+                  {"trainer profile" + config + " --trace ", "net", {"json"}},
+                  {"trainer checkpoint convert run/best.h5 ", "", {"h5", "safetensors"}},
+                  {"benchmark nets --backend cpu" + config + " --json ", "net", {"json"}}};
   struct Case {
     std::string arguments, expected;
   };
-  std::vector<Case> cases = {
-      {"trainer compare " + path("run") + " --overwrite --html " + path("gl"), "gl does not end in .html"},
-      {"trainer data pack " + path("colours") + " " + path("g"), "g/train.packed is a link to /nodisk/x, which is not"},
-      {"benchmark show " + path("table.json") + " --page " + path("page.md"),
-       "page.md is a link to mine; name another"},
-      {"benchmark show " + path("table.json") + " --overwrite --plot " + path("table.svg"),
-       "table.svg is the same file as " + path("table.json") + ", which this command uses; name another file"}};
+  std::vector<Case> cases = {{"trainer compare run --overwrite --html gl", "gl does not end in .html"},
+                             {"trainer data pack colours g", "g/train.packed is a link to /nodisk/x, which is not"},
+                             {"benchmark show table.json --page page.md", "page.md is a link to mine; name another"},
+                             {"benchmark show table.json --overwrite --plot table.svg",
+                              "table.svg is the same file as table.json, which this command uses; name another file"}};
   for (const auto& [command, input, endings] : kOutputs)
     for (const std::string& ending : endings) {
       const std::string overwrite = command.find("convert") == std::string::npos ? " --overwrite" : "";
@@ -66,11 +63,11 @@ TEST_F(OutputFile, TakesNoPlaceOfALinkAFolderOrAnInput) {
       add("linked", "linked." + ending + " is a link to mine; name another file, or remove the link\n");
       add("is", "is." + ending + " is a folder; name another file\n");
       if (!input.empty() && ending != "h5")  // which is refused as a run's
-        cases.push_back({command + path(input + "." + ending) + overwrite, "is the same file as " + path("")});
+        cases.push_back({command + path(input + "." + ending) + overwrite, "is the same file as "});
     }
   const auto before = contents(folder_->path());
   for (const auto& [arguments, expected] : cases) {
-    const Ran ran = run_program(arguments);
+    const Ran ran = folder_->run(arguments);
     EXPECT_EQ(ran.code, 2) << arguments << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(expected)) << arguments;
     EXPECT_EQ(std::count(ran.output.begin(), ran.output.end(), '\n'), 1) << ran.output;

@@ -36,36 +36,21 @@ TEST(OwnData, MayChangeItsSizeLater) {
 
 TEST(OwnData, HalvesThatDoNotGoTogetherAreRefused) {
   const struct {
-    std::function<Splits()> open;
+    Splits halves;
     std::string error;
     Fault fault = Fault::data;
   } kCases[] = {
-      {[] { return Splits{}; }, "there is no training half (null)"},
-      {[] {
-         return Splits{halves({}, {}).train, nullptr};
-       },
-       "there is no test half (null)"},
-      {[] {
-         return halves({}, {.sample = {1, 5, 5}});
-       },
-       "the shapes of samples differ: [1, 4, 5] in the training half"},
-      {[] {
-         return halves({}, {.names = {"b", "a", "c"}});
-       },
-       "the names of class 0 differ: \"a\" in the training half"},
-      {[] {
-         return halves({}, {.names = {"a", "b", "c", "d"}});
-       },
-       "the numbers of classes differ: 3 in the training"},
-      {[] { return halves({}, {.size = [](int) { return 0; }}); }, "the dataset is empty: it has 0 samples"},
-      {[] {
-         return halves({.sample = {0, 4, 5}}, {.sample = {0, 4, 5}});
-       },
-       "the dataset's samples are [0, 4, 5], ", Fault::usage},
+      {{}, "there is no training half (null)"},
+      {{own_samples({}), nullptr}, "there is no test half (null)"},
+      {halves({}, {.sample = {1, 5, 5}}), "the shapes of samples differ: [1, 4, 5] in the training half"},
+      {halves({}, {.names = {"b", "a", "c"}}), "the names of class 0 differ: \"a\" in the training half"},
+      {halves({}, {.names = {"a", "b", "c", "d"}}), "the numbers of classes differ: 3 in the training"},
+      {halves({}, {.size = [](int) { return 0; }}), "the dataset is empty: it has 0 samples"},
+      {halves({.sample = {0, 4, 5}}, {.sample = {0, 4, 5}}), "the dataset's samples are [0, 4, 5], ", Fault::usage},
   };
-  for (const auto& [open, error, fault] : kCases) {
-    const TrainConfig config = config_of(open);
-    EXPECT_THAT(error_of(fault, [&] { Trainer trainer(config); }), HasSubstr(error));
+  for (const auto& c : kCases) {
+    const TrainConfig config = config_of([&] { return c.halves; });
+    EXPECT_THAT(error_of(c.fault, [&] { Trainer trainer(config); }), HasSubstr(c.error));
   }
 }
 
@@ -85,9 +70,8 @@ TEST(OwnData, ValuesThatAreNotFiniteAreNamedByTheirSample) {
   for (const auto& c : kCases) {
     const TempFolder folder;
     Trainer trainer(config_of([&] { return halves(c.train, c.test); }), {.run = folder.path()});
-    const std::string line = error_of(Fault::non_finite, [&] { trainer.train(); });
-    EXPECT_THAT(line, HasSubstr(c.first));
-    EXPECT_THAT(line, EndsWith("); mend the dataset, or take that sample out"));
+    EXPECT_FAULT(non_finite, HasParts(c.first, EndsWith("); mend the dataset, or take that sample out")),
+                 trainer.train());
   }
 }
 

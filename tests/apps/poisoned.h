@@ -1,10 +1,8 @@
 // A dataset of which one training sample is no number.
 #pragma once
 
-#include "nixie/tests/test.h"
-
 #include "nixie/core/base/fields.h"
-#include "nixie/data/dataset.h"
+#include "nixie/tests/data/own_samples.h"
 
 namespace nixie {
 
@@ -16,22 +14,17 @@ struct Poisoned {
                       field("samples", &Poisoned::samples, "of each half"));
   }
   Splits open() const {
-    class Samples final : public Dataset {
-     public:
-      Samples(std::int64_t size, std::int64_t bad) : size_(size), bad_(bad) {}
-      std::int64_t size() const override { return size_; }
-      Shape sample_shape() const override { return {1, 2, 2}; }
-      const std::vector<std::string>& class_names() const override { return names_; }
-      std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-        std::fill(pixels.begin(), pixels.end(), index == bad_ ? NAN : static_cast<float>(index % 3));
-        return static_cast<std::int32_t>(index % 3);
-      }
-
-     private:
-      std::int64_t size_, bad_;
-      std::vector<std::string> names_{"a", "b", "c"};
+    const auto half = [&](std::int64_t bad) {
+      return test::own_samples({.size = [size = samples](int) { return size; },
+                                .sample = {1, 2, 2},
+                                .load =
+                                    [bad](std::int64_t index, const AugmentKey&, std::span<float> pixels) {
+                                      const auto label = static_cast<std::int32_t>(index % 3);
+                                      std::ranges::fill(pixels, index == bad ? NAN : static_cast<float>(label));
+                                      return label;
+                                    }});
     };
-    return {std::make_shared<Samples>(samples, 17), std::make_shared<Samples>(samples, -1)};
+    return {half(17), half(-1)};
   }
 };
 

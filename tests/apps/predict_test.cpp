@@ -8,10 +8,8 @@
 namespace nixie {
 namespace {
 
-Ran trainer(const std::string& arguments) { return run_program("trainer " + arguments); }
-
 TEST(Predict, WritesMasks) {
-  const TempFolder folder;
+  const Workplace folder;
   std::string rows;
   for (int i = 0; i < 8; ++i) {
     write_file(folder / fmt::format("seg/{}.png", i), png(picture(8, 6, i)));
@@ -20,24 +18,20 @@ TEST(Predict, WritesMasks) {
     write_file(folder / fmt::format("seg/m{}.png", i), png(classes, 8, 6, PNG_FORMAT_GRAY));
     rows += fmt::format("{0}.png,m{0}.png\n", i);
   }
-  std::ofstream(folder / "seg/train.csv") << rows;
-  std::ofstream(folder / "net.yaml") << R"(
+  folder.write("seg/train.csv", rows);
+  folder.write("net.yaml", R"(
 model: [{conv2d: {out: 2, kernel: 1}}]
 data: {image_folder: {crop: 6, resize: 6, batch: 4}}
 schedule: {constant: {rate: 0.01}}
 epochs: 1
 backend: cpu
-)";
-  const std::string run = (folder / "run").string(), seg = (folder / "seg").string();
-  const Ran trained = trainer("--config " + (folder / "net.yaml").string() + " --data " + seg + " --run " + run);
-  ASSERT_EQ(trained.code, 0) << trained.output;
-  const Ran ran =
-      trainer(fmt::format("predict --run {} {}/3.png --topk 3 --masks {}", run, seg, (folder / "masks").string()));
-  ASSERT_EQ(ran.code, 0) << ran.output;
+)");
+  const auto predict = [&](const std::string& arguments) { return folder.trainer("predict --run run " + arguments); };
+  expect_ran(folder.trainer("--config net.yaml --data seg --run run"), 0);
+  const Ran ran = expect_ran(predict("seg/3.png --topk 3 --masks masks"), 0);
   write_file(folder / "new/4.png", png(picture(8, 6, 4)));
   for (const char* name : {"5.tiff", "deep/6.gif", "deep/7.GIF", ".hidden"}) write_file(folder / "new" / name, {'x'});
-  EXPECT_THAT(trainer(fmt::format("predict --run {} {}", run, (folder / "new").string())).output,
-              HasSubstr("/new: took 1 pictures, left out 2 .gif files, 1 .tiff files\n"));
+  EXPECT_THAT(predict("new").output, HasSubstr("new: took 1 pictures, left out 2 .gif files, 1 .tiff files\n"));
   // The levels of the file are the classes whose shares are printed.
   const fs::path file = folder / "masks/3.png";
   const Mask mask = decode_mask(read_file(file, 1 << 20), file);
@@ -47,53 +41,44 @@ backend: cpu
   for (const auto level : mask.classes) ++counts[level];
   for (const auto& [level, count] : counts)
     EXPECT_THAT(ran.output, HasSubstr(fmt::format("  {:8.4f}  {}\n", count / 36.0, level)));
-  const Ran same = trainer(fmt::format("predict --run {0} {1} --masks {1}/.", run, seg));
-  EXPECT_EQ(same.code, 2);
-  EXPECT_THAT(same.output, HasSubstr("whose mask would take its place"));
+  expect_ran(predict("seg --masks seg/."), 2, "whose mask would take its place");
   EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
   // A picture is the same one under every name.
-  namespace fs = std::filesystem;
   fs::create_directories(folder / "some");
   fs::create_directories(folder / "hard");
   fs::create_symlink("../seg/3.png", folder / "some/3.png");
   fs::create_hard_link(folder / "seg/3.png", folder / "hard/3.png");
   for (const auto& [pictures, masks] : {std::pair("some", "seg"), {"some", "hard"}, {"hard", "seg"}, {"seg", "hard"}})
     for (const char* overwrite : {"", " --overwrite"}) {
-      const std::string picture = (folder / pictures / "3.png").string(), mask = (folder / masks / "3.png").string();
-      expect_ran(
-          trainer(fmt::format("predict --run {} {} --masks {}{}", run, picture, (folder / masks).string(), overwrite)),
-          2,
-          testing::Eq(fmt::format("{} is the same file as {}, which this command uses; name another folder with "
-                                  "--masks\n",
-                                  mask, picture)));
+      expect_ran(predict(fmt::format("{}/3.png --masks {}{}", pictures, masks, overwrite)), 2,
+                 testing::Eq(fmt::format("{}/3.png is the same file as {}/3.png, which this command uses; name another "
+                                         "folder with --masks\n",
+                                         masks, pictures)));
     }
-  const Ran onto_link =
-      trainer(fmt::format("predict --run {} {}/3.png --masks {} --overwrite", run, seg, (folder / "some").string()));
-  EXPECT_EQ(onto_link.code, 2) << onto_link.output;
+  expect_ran(predict("seg/3.png --masks some --overwrite"), 2);
   EXPECT_TRUE(fs::is_symlink(folder / "some/3.png"));
   EXPECT_EQ(read_file(folder / "seg/3.png", 1 << 20), png(picture(8, 6, 3)));
-  const std::string again = fmt::format("predict --run {} {}/3.png --masks {}", run, seg, (folder / "masks").string());
   const auto bytes = read_file(file, 1 << 20);
   write_file(file, {'m', 'i', 'n', 'e'});
-  expect_ran(trainer(again), 2, "masks/3.png is there already; name another folder, or replace masks with --");
+  expect_ran(predict("seg/3.png --masks masks"), 2,
+             "masks/3.png is there already; name another folder, or replace masks with --");
   EXPECT_EQ(read_file(file, 1 << 20), (Bytes{'m', 'i', 'n', 'e'}));
-  EXPECT_EQ(trainer(again + " --overwrite").code, 0);
+  expect_ran(predict("seg/3.png --masks masks --overwrite"), 0);
   EXPECT_EQ(read_file(file, 1 << 20), bytes);
-  expect_ran(trainer(fmt::format("predict --run {0} {1}/3.png {1}/3.png --masks {1}/out", run, seg)), 2,
-             fmt::format("the masks of {0}/3.png and {0}/3.png would both be {0}/out/3.png; "
-                         "predict them one by one with a folder of --masks for each",
-                         seg));
+  expect_ran(predict("seg/3.png seg/3.png --masks seg/out"), 2,
+             "the masks of seg/3.png and seg/3.png would both be seg/out/3.png; predict them one by one with a folder "
+             "of --masks for each");
 }
 
 TEST(Predict, NumbersOfATable) {
-  const TempFolder folder;
+  const Workplace folder;
   std::string rows = "a,b,c\n";
   for (int i = 0; i < 80; ++i) {
     const double a = i % 9 - 4, b = i % 7 - 3;
     rows += fmt::format("{},{},{}\n", a, b, 0.5 * a - 0.25 * b + 1);
   }
-  std::ofstream(folder / "t.csv") << rows;
-  std::ofstream(folder / "net.yaml") << R"(
+  folder.write("t.csv", rows);
+  folder.write("net.yaml", R"(
 model: [flatten, {linear: {out: 7}}]
 data: {glyphs: {batch: 16}}
 loss: mean_squared
@@ -102,53 +87,46 @@ schedule: {cosine: {rate: 0.05}}
 epochs: 60
 backend: cpu
 log_every: 1000
-)";
-  const std::string run = (folder / "run").string();
-  const Ran trained = trainer(
-      fmt::format("--config {} --data {} --run {}", (folder / "net.yaml").string(), (folder / "t.csv").string(), run));
-  ASSERT_EQ(trained.code, 0) << trained.output;
-  std::ofstream(folder / "new.csv") << "a,b\n2,1\n-1,0\n";
-  const Ran ran = trainer("predict --csv --run " + run + " " + (folder / "new.csv").string());
-  ASSERT_EQ(ran.code, 0) << ran.output;
+)");
+  expect_ran(folder.trainer("--config net.yaml --data t.csv --run run"), 0);
+  folder.write("new.csv", "a,b\n2,1\n-1,0\n");
+  const Ran ran = expect_ran(folder.trainer("predict --csv --run run new.csv"), 0);
   for (const auto& [row, expected] : {std::pair(0, 1.75), {1, 0.5}}) {
     const std::string start = fmt::format("new.csv[{}],1,output 0,", row);
     const std::size_t at = ran.output.find(start);
     ASSERT_NE(at, std::string::npos) << ran.output;
     EXPECT_NEAR(std::stod(ran.output.substr(at + start.size())), expected, 0.05);
   }
-  const Ran lines = trainer("predict --run " + run + " " + (folder / "new.csv").string());
-  EXPECT_THAT(lines.output, ContainsRegex("new.csv.0.\n +[0-9.]+  output 0\n"));
+  expect_ran(folder.trainer("predict --run run new.csv"), 0, ContainsRegex("new.csv.0.\n +[0-9.]+  output 0\n"));
 }
 
 // Weights may be finite and the outputs not.
 TEST(Predict, OutputsThatAreNotFiniteAreNoResults) {
-  const TempFolder folder;
+  const Workplace folder;
   for (int i = 0; i < 8; ++i) write_file(folder / fmt::format("data/{}/{}.png", i % 2, i), png(picture(8, 8, i)));
-  std::ofstream(folder / "net.yaml") << R"(
+  folder.write("net.yaml", R"(
 model: [flatten, {linear: {out: 2}}, {linear: {out: 2}}]
 data: {image_folder: {path: data, crop: 8, resize: 8, batch: 2, holdout: 0.5}}
 epochs: 1
 backend: cpu
-)";
-  const std::string run = (folder / "run").string(), large = (folder / "large.h5").string();
-  const Ran trained = trainer("--config " + (folder / "net.yaml").string() + " --run " + run);
-  ASSERT_EQ(trained.code, 0) << trained.output;
+)");
+  expect_ran(folder.trainer("--config net.yaml --run run"), 0);
   Checkpoint checkpoint = load_checkpoint(folder / "run/last.h5");
   for (auto& [name, array] : checkpoint.model)
     if (name.ends_with("weight"))
       array = Array::from(std::vector<float>(static_cast<std::size_t>(array.size()), 3e38f), array.shape());
-  save_checkpoint(checkpoint, large);
-  expect_ran(trainer("eval --checkpoint " + large), 7,
+  save_checkpoint(checkpoint, folder / "large.h5");
+  expect_ran(folder.trainer("eval --checkpoint large.h5"), 7,
              "the loss is not finite; the first to be so is the output of 1 (linear); take another "
              "checkpoint\n");
-  expect_ran(trainer("predict --checkpoint " + large + " " + (folder / "data/0/0.png").string()), 7,
+  expect_ran(folder.trainer("predict --checkpoint large.h5 data/0/0.png"), 7,
              "0.png: the model's output is not finite; the first to be so is the output of 1 "
              "(linear); take another checkpoint\n");
 }
 
 // No checkpoint helps against a row that an embedding does not have, nor a smaller rate: every command names it.
 TEST(Predict, ARowThatAnEmbeddingDoesNotHaveIsNamed) {
-  const TempFolder folder;
+  const Workplace folder;
   const auto write = [&](const std::string& name, bool is_test, std::int64_t bad) {
     std::vector<std::int64_t> rows(20 * 3), labels(20);
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i % 5);
@@ -168,10 +146,9 @@ epochs: 1
 backend: cpu
 )";
   std::ofstream(folder / "rows.csv") << "a,b,c\n0,1,4\n0,5,1\n";
-  const std::string here = "cd '" + folder.path().string() + "'; ",
-                    message = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
+  const std::string message = "its input names a row that is not there: rows are whole numbers from 0 to count - 1\n",
                     first = "is not finite; the first to be so is the output of 1 (embedding)";
-  ASSERT_EQ(run_program("trainer --config net.yaml --run run", here).code, 0);
+  expect_ran(folder.trainer("--config net.yaml --run run"), 0);
   const struct {
     std::string arguments, begin;
   } kCases[] = {
@@ -184,8 +161,7 @@ backend: cpu
       {"eval --run run --data test", "the loss " + first + " for sample 18 of the test half; "},
       {"predict --run run rows.csv", "rows.csv[1]: the model's output " + first + "; "},
   };
-  for (const auto& [arguments, begin] : kCases)
-    expect_ran(run_program("trainer " + arguments, here), 7, begin, EndsWith(message));
+  for (const auto& [arguments, begin] : kCases) expect_ran(folder.trainer(arguments), 7, begin, EndsWith(message));
 }
 
 }  // namespace

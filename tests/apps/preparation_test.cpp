@@ -2,22 +2,17 @@
 #include "nixie/apps/trainer/trained_model.h"
 #include "nixie/data/arrays.h"
 #include "nixie/models/io/checkpoint.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/arrays.h"
 #include "nixie/tests/data/exif.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
 
 TrainConfig config_of(const std::string& data) {
-  return read_config(parse_yaml("model: [flatten, {linear: {out: 2}}]\ndata: " + data +
-                                    "\nschedule: {constant: {rate: 0.01}}\nsteps: 2\nepochs: 8\nbackend: cpu\n",
-                                "run.yaml"));
-}
-
-void train_in(const fs::path& run, const TrainConfig& config) {
-  fs::create_directories(run);
-  train_all(run, config);
+  return config_in("model: [flatten, {linear: {out: 2}}]\ndata: " + data +
+                   "\nschedule: {constant: {rate: 0.01}}\nsteps: 2\nepochs: 8\nbackend: cpu\n");
 }
 
 std::vector<float> numbers_of(const Array& array) { return array.to_vector<float>(); }
@@ -49,46 +44,43 @@ class UprightRun : public testing::Test {
   std::vector<float> prepared(const char* name, const TrainedModel& trained) const {
     return numbers_of(prepare_picture(folder_ / name, trained.preparation));
   }
-  TempFolder folder_;
+  Workplace folder_;
 };
 
 TEST_F(UprightRun, NewRunsTurnPictures) {
-  train_in(folder_ / "run", config());
+  train_all(folder_ / "run", config());
   const TrainedModel trained = load_trained(folder_ / "run/last.h5");
   EXPECT_TRUE(trained.preparation.upright);
   EXPECT_NE(prepared("marked.jpg", trained), prepared("plain.jpg", trained));
-  train_in(folder_ / "stored", config(", upright: false"));
+  train_all(folder_ / "stored", config(", upright: false"));
   const TrainedModel stored = load_trained(folder_ / "stored/last.h5");
   EXPECT_FALSE(stored.preparation.upright);
   EXPECT_EQ(prepared("marked.jpg", stored), prepared("plain.jpg", stored));
 }
 
 TEST_F(UprightRun, OldCheckpointsReadPicturesAsTheyAreStored) {
-  train_in(folder_ / "run", config());
+  train_all(folder_ / "run", config());
   for (const char* name : {"run/last.h5", "run/best.h5"}) make_old(folder_ / name);
   const TrainedModel old = load_trained(folder_ / "run/last.h5");
   EXPECT_FALSE(old.preparation.upright);
   EXPECT_THAT(old.config.data.text(), HasSubstr("upright: false"));
   EXPECT_EQ(prepared("marked.jpg", old), prepared("plain.jpg", old));
   EXPECT_THAT(load_trained(folder_ / "run/last.h5", {"epochs=3"}).config.data.text(), HasSubstr("upright: false"));
-  const std::string run = (folder_ / "run").string();
-  const Ran resumed = run_program("trainer --resume " + run + " --set steps=4");
-  ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_FALSE(load_checkpoint(folder_ / "run/last.h5").upright) << resumed.output;
+  expect_ran(folder_.trainer("--resume run --set steps=4"), 0);
+  EXPECT_FALSE(load_checkpoint(folder_ / "run/last.h5").upright);
   EXPECT_EQ(saved(folder_ / "run/last.h5"), 4);
 }
 
 TEST_F(UprightRun, EvaluationOfOtherDataDoesAsTheRun) {
-  train_in(folder_ / "run", config());
+  train_all(folder_ / "run", config());
   make_old(folder_ / "run/best.h5");
-  const std::string run = (folder_ / "run").string(), own = "eval --run " + run;
-  const auto last_line = [](const std::string& arguments) {
-    const Ran ran = run_program("trainer " + arguments);
-    EXPECT_EQ(ran.code, 0) << ran.output;
+  const std::string own = "eval --run run";
+  const auto last_line = [&](const std::string& arguments) {
+    const Ran ran = expect_ran(folder_.trainer(arguments), 0);
     return ran.output.substr(ran.output.rfind("\n", ran.output.size() - 2));
   };
   const std::string expected = last_line(own);
-  EXPECT_EQ(last_line(own + " --data " + folder_.path().string()), expected);
+  EXPECT_EQ(last_line(own + " --data ."), expected);
   EXPECT_EQ(last_line(own + " --set data.image_folder.upright=false"), expected);
   EXPECT_NE(last_line(own + " --set data.image_folder.upright=true"), expected);
 }
@@ -112,7 +104,7 @@ TEST(ArrayLayout, IsThatOfTheRun) {
     }
     const TrainConfig config = config_of(fmt::format(
         "{{arrays: {{path: \"{}\", layout: {}, batch: 2, holdout: 0.25}}}}", (folder / "data.h5").string(), layout));
-    train_in(folder / "run", config);
+    train_all(folder / "run", config);
     const std::vector<Array> predicted =
         prepare_arrays(folder / "data.h5", load_trained(folder / "run/last.h5").preparation);
     ASSERT_EQ(predicted.size(), 8u);
@@ -120,8 +112,7 @@ TEST(ArrayLayout, IsThatOfTheRun) {
     int found = 0;  // each sample is in one of the halves
     for (const auto& half : {splits.train, splits.test})
       for (std::int64_t i = 0; i < half->size(); ++i) {
-        std::vector<float> expected(static_cast<std::size_t>(half->sample_shape().size()));
-        half->load(i, {}, expected);
+        const std::vector<float> expected = sample_values(*half, i);
         found += std::ranges::any_of(predicted, [&](const Array& sample) { return numbers_of(sample) == expected; });
       }
     EXPECT_EQ(found, 8);

@@ -95,11 +95,7 @@ TEST(LayerTimes, CompilesAllLayersBeforeAnythingIsStored) {
 
   Compiling failing(make_cpu_backend(1));  // where the layer is timed
   failing.fails = true;
-  EXPECT_THAT(error_of(Fault::device,
-                       [&] {
-                         static_cast<void>(time_layers(failing, config, {8, 2, 6, 7}));
-                       }),
-              HasSubstr("no such kernel"));
+  EXPECT_FAULT(device, "no such kernel", static_cast<void>(time_layers(failing, config, {8, 2, 6, 7})));
   EXPECT_GT(failing.compiled_ahead, 5);
 }
 
@@ -139,15 +135,12 @@ TEST(RecordingBackend, ComputesTheSame) {
 }
 
 TEST(ProfileCommand, PrintsTablesAndWritesATrace) {
-  const TempFolder folder;
-  std::ofstream(folder / "net.yaml") << kNet;
-  const std::string config = (folder / "net.yaml").string(), trace = (folder / "trace.json").string();
-  const Ran ran = run_program("trainer profile --config " + config + " --steps 4 --trace " + trace);
-  ASSERT_EQ(ran.code, 0) << ran.output;
-  for (const char* part : {"a step of 8 samples: ", "% of the time waiting for data (mean of 4 steps)", "of roofline",
-                           "\n2.1 ", "\nhead ", "kernels of one step as they run in it", "memory: parameters "})
-    EXPECT_THAT(ran.output, HasSubstr(part));
-  const auto events = nlohmann::json::parse(text_of(trace)).at("traceEvents");
+  const Workplace folder;
+  folder.write("net.yaml", kNet);
+  expect_ran(folder.trainer("profile --config net.yaml --steps 4 --trace trace.json"), 0,
+             "a step of 8 samples: ", "% of the time waiting for data (mean of 4 steps)", "of roofline", "\n2.1 ",
+             "\nhead ", "kernels of one step as they run in it", "memory: parameters ");
+  const auto events = nlohmann::json::parse(folder.text("trace.json")).at("traceEvents");
   std::map<int, double> end;  // of each row: its events follow one another
   int kernels = 0;
   for (const auto& event : events) {
@@ -161,9 +154,10 @@ TEST(ProfileCommand, PrintsTablesAndWritesATrace) {
   EXPECT_GT(kernels, 5);
   EXPECT_GT(events.size(), 15u);
 
-  EXPECT_EQ(run_program("trainer profile --config " + config + " --steps 0").code, 2);
-  EXPECT_EQ(run_program("trainer profile").code, 2);
-  expect_ran(run_program("trainer profile --config " + config + " --steps 1 --trace /nowhere/t.json"), 8, "/nowhere");
+  expect_runs([&](const std::string& arguments) { return folder.trainer("profile " + arguments); },
+              {{"--config net.yaml --steps 0", 2, "--steps"},
+               {"", 2, "--config"},
+               {"--config net.yaml --steps 1 --trace /nowhere/t.json", 8, "/nowhere"}});
 }
 
 }  // namespace

@@ -38,10 +38,8 @@ TEST_F(Ranks, OrderedRunsAreEqualOnAnyNumber) {
     expect_same_files(folder_ / "one", folder_ / name, name);
   }
   EXPECT_LT(difference("one", "of4"), 1e-30);
-  const Ran odd = train(3, "three", net + "--set data.glyphs.batch=24");
-  EXPECT_EQ(odd.code, 2);
-  EXPECT_THAT(odd.output,
-              HasSubstr("reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally"));
+  expect_ran(train(3, "three", net + "--set data.glyphs.batch=24"), 2,
+             "reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally");
 }
 
 // Drawn digits, and real pictures where there are any: nets with batch norm, dropout and momentum.
@@ -129,12 +127,9 @@ done)";
 }
 
 TEST_F(Ranks, SayOnceWhatIsWrong) {
-  const Ran ran = train(5, "odd");
-  EXPECT_EQ(ran.code, 2) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("rank 0 of 5 on "));
-  EXPECT_THAT(ran.output,
-              HasSubstr("batch is 12, which 5 ranks cannot share equally; take 10 or 15, or another number"));
-  EXPECT_THAT(ran.output, Not(HasSubstr("rank 3 of 5")));
+  expect_ran(train(5, "odd"), 2, "rank 0 of 5 on ",
+             "batch is 12, which 5 ranks cannot share equally; take 10 or 15, or another number",
+             Not(HasSubstr("rank 3 of 5")));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nixie/models/io/checkpoint.h"
-#include "nixie/tests/apps/support.h"
+#include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie::test {
 

@@ -176,10 +176,9 @@ backend: cpu
       expect_same_files(folder / row.what / "0", run, fmt::format("{} on {}", row.what, size));
     }
   }
-  EXPECT_THAT(error_of([&] { train_in_threads(folder / "odd", ordered({"data.glyphs.batch=24"}), 3); }),
-              HasSubstr("reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally"));
-  EXPECT_THAT(error_of([&] { Trainer trainer(ordered({"data.glyphs.batch=20"})); }),
-              HasSubstr("but batch is 20; take a multiple of 8"));
+  EXPECT_FAULT(usage, "reduction: ordered cuts a batch into 8 shards, which 3 ranks cannot share equally",
+               train_in_threads(folder / "odd", ordered({"data.glyphs.batch=24"}), 3));
+  EXPECT_FAULT(usage, "but batch is 20; take a multiple of 8", Trainer trainer(ordered({"data.glyphs.batch=20"})));
 }
 
 // Few numbers travel: the samples of the wide layer, not its gradient, and the others' gradients.

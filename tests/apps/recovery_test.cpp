@@ -1,6 +1,7 @@
 // Where a value that is not finite began, and runs whose data cannot be read.
 #include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
+#include "nixie/tests/data/own_samples.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
@@ -23,8 +24,8 @@ TEST(NonFinite, IsNamedByTheLayerWhereItBegins) {
         config_in(c.model + std::string("data: {glyphs: {train: 205, test: 50, batch: 20}}\nepochs: 1\n"
                                         "backend: cpu\naccumulate: 2\n"));
     const TempFolder run;
-    EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(wrong, {.run = run.path()}).train(); }),
-                HasSubstr("the loss is not finite at step 1; the first to be so is " + std::string(c.first) + " ("));
+    EXPECT_FAULT(non_finite, "the loss is not finite at step 1; the first to be so is " + std::string(c.first) + " (",
+                 Trainer(wrong, {.run = run.path()}).train());
   }
 }
 
@@ -36,25 +37,15 @@ struct Fragile {
   static inline std::atomic<bool> fails = false;
 
   Splits open() const {
-    class Samples final : public Dataset {
-     public:
-      Samples(std::int64_t size, std::int64_t bad) : size_(size), bad_(bad) {}
-      std::int64_t size() const override { return size_; }
-      Shape sample_shape() const override { return {3, 2, 2}; }
-      const std::vector<std::string>& class_names() const override { return names_; }
-      std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
-        if (index == bad_ && (key.epoch == 1 || !key.training) && fails.exchange(false))
+    const auto half = [](std::int64_t size, std::int64_t bad) {
+      const auto load = [bad](std::int64_t index, const AugmentKey& key, std::span<float> pixels) {
+        if (index == bad && (key.epoch == 1 || !key.training) && fails.exchange(false))
           fail(Fault::data, "picture 17 is damaged");
-        for (std::size_t i = 0; i < pixels.size(); ++i)
-          pixels[i] = std::sin(static_cast<float>(index * 12 + static_cast<std::int64_t>(i)));
-        return static_cast<std::int32_t>(index % 3);
-      }
-
-     private:
-      std::int64_t size_, bad_;
-      std::vector<std::string> names_{"a", "b", "c"};
+        return SampleFacts::waves(index, key, pixels);
+      };
+      return own_samples({.size = [size](int) { return size; }, .sample = {3, 2, 2}, .load = load});
     };
-    return {std::make_shared<Samples>(110, bad_sample), std::make_shared<Samples>(20, bad_sample - 110)};
+    return {half(110, bad_sample), half(20, bad_sample - 110)};
   }
   static inline std::int64_t bad_sample = 0;
 };
@@ -154,7 +145,7 @@ log_every: 1
       const Printed out;
       std::optional<Trainer> trainer;
       trainer.emplace(config, TrainerOptions{.run = parts.path(), .out = out.file()});
-      EXPECT_THAT(error_of(Fault::data, [&] { trainer->train(); }), HasSubstr("picture 17 is damaged"));
+      EXPECT_FAULT(data, "picture 17 is damaged", trainer->train());
       EXPECT_EQ(saved(parts / "last.h5"), trainer->step());
       EXPECT_THAT(out.text(), HasSubstr(fmt::format("saved after step {}\n", trainer->step())));
       Fragile::fails = false;
@@ -168,9 +159,7 @@ log_every: 1
 // A run that was killed before its first save begins again as it began.
 TEST(Resume, ARunThatWasNeverSavedReadsItsFirstWeightsAgain) {
   const TempFolder first, empty;
-  TrainConfig config = small_config();
-  config.epochs = 1;
-  config.steps = 0;
+  TrainConfig config = small_config("", {"epochs=1", "steps=0"});
   train_all(first.path(), config);
   config.init_from = (first / "last.h5").string();
   config.seed = 8;

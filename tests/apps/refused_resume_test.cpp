@@ -65,10 +65,7 @@ std::map<std::string, std::string> bytes_of(const fs::path& folder) {
 const fs::path& whole_run() {
   static const TempFolder folder;
   static const bool is_made = [] {
-    TrainConfig config = small_config("keep: 3\n");
-    config.steps = 30;
-    config.epochs = 0;
-    train_all(folder.path(), config);
+    train_all(folder.path(), small_config("keep: 3\n", {"steps=30", "epochs=0"}));
     fs::copy_file(folder / "step-10.h5", folder / "best.h5", fs::copy_options::overwrite_existing);
     return true;
   }();
@@ -116,9 +113,7 @@ TEST(RefusedResume, ChangesNoFile) {
       const auto before = bytes_of(run.path());
       std::string config = kRun + "keep: 3\n";
       if (refusal.more.starts_with("model:")) config.erase(0, config.find("data:"));
-      TrainConfig wanted = config_in(config + refusal.more);
-      wanted.steps = 40;
-      wanted.epochs = 0;
+      const TrainConfig wanted = parse_config(config + refusal.more, "run.yaml", {"steps=40", "epochs=0"});
       const SmallFiles limit(refusal.largest);
       EXPECT_ANY_THROW({
         Trainer trainer(wanted, {.run = run.path()});
@@ -135,9 +130,7 @@ TEST(RefusedResume, ChangesNoFile) {
 
 // A copy of names (cp -al), and links to files elsewhere: what a run writes is its own.
 TEST(Links, AreNotWrittenThrough) {
-  TrainConfig config = small_config("keep: 3\n");
-  config.steps = 40;
-  config.epochs = 0;
+  const TrainConfig config = small_config("keep: 3\n", {"steps=40", "epochs=0"});
   for (const bool are_hard : {true, false}) {
     const TempFolder source, run;
     fs::copy(whole_run(), source.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);

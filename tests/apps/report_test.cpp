@@ -202,8 +202,7 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_THAT(pages.at(0), HasSubstr("http-equiv=\"refresh\""));
   // A run that is stopped or killed leaves this page behind, and all it says is still true.
   EXPECT_THAT(pages.at(0), ContainsRegex("Written at 20[0-9-]+ [0-9]+:[0-9]+ after step 10 of 23; each"));
-  EXPECT_THAT(last, HasSubstr("The run is done"));
-  EXPECT_THAT(last, HasSubstr("\nmemory: parameters "));
+  EXPECT_THAT(last, HasParts("The run is done", "\nmemory: parameters "));
   EXPECT_NE(pages.at(0), last);
   EXPECT_THAT(last, Not(HasSubstr("refresh")));
   expect_balanced(last);
@@ -243,8 +242,7 @@ TEST(Report, IsWrittenAtEachEvaluation) {
   EXPECT_THAT(kinds, ElementsAre("conv2d", "relu", "flatten", "linear"));
   EXPECT_THAT(last, HasSubstr("seed: 7"));
   // Ten steps an epoch; the net is folded; whatever is drawn has a name for those who do not see it.
-  EXPECT_THAT(last, HasSubstr("at step 20, epoch 2</title>"));
-  EXPECT_THAT(last, HasSubstr("<details>\n<summary><h2>Net</h2></summary>"));
+  EXPECT_THAT(last, HasParts("at step 20, epoch 2</title>", "<details>\n<summary><h2>Net</h2></summary>"));
   for (const std::string& tag : between(last, "<svg ", ">"))
     EXPECT_THAT(tag, ContainsRegex("role=\"img\" aria-label=\"[^\"]")) << tag;
   for (const std::string& tag : between(last, "<img ", ">")) EXPECT_THAT(tag, ContainsRegex("alt=\"[^\"]"));
@@ -273,43 +271,28 @@ TEST(Report, ManyClassesAndOddNames) {
   const std::string page = text_of(run / "report.html");
   expect_balanced(page);
   EXPECT_LT(page.size(), 1'000'000u);
-  EXPECT_THAT(page, HasSubstr("a&lt;b&gt;&amp;c</h1>"));
-  EXPECT_THAT(page, HasSubstr("class=\"pairs\""));
-  EXPECT_THAT(page, Not(HasSubstr("class=\"confusion\"")));
+  EXPECT_THAT(page, HasParts("a&lt;b&gt;&amp;c</h1>", "class=\"pairs\"", Not(HasSubstr("class=\"confusion\""))));
   const auto pictures = between(page, "<figure><img src=\"", "\"");
   ASSERT_EQ(pictures.size(), 24u);
   pixels_of(pictures[0], 64, 48, PNG_FORMAT_RGB);  // scaled down
 }
 
 TEST(Compare, SetsRunsBesideEachOther) {
-  const TempFolder folder;
-  for (const char* name : {"a", "b"}) {
-    TrainConfig config = small_config();
-    config.steps = name[0] == 'a' ? 12 : 23;
-    if (name[0] == 'b') config.optimizer = Sgd{};
-    if (name[0] == 'b') config.metrics = {AnyMetric(F1{})};
-    fs::create_directory(folder / name);
-    EXPECT_TRUE(Trainer(config, {.run = folder / name}).train());
-  }
-  const std::string a = (folder / "a").string(), b = (folder / "b").string(), page = (folder / "both.html").string();
-  const Ran ran = run_program("trainer compare " + a + " " + b + " --html " + page);
-  EXPECT_EQ(ran.code, 0) << ran.output;
+  const Workplace folder;
+  train_all(folder / "a", small_config("", {"steps=12"}));
+  train_all(folder / "b", small_config("", {"optimizer=sgd", "metrics=[f1]"}));
   const CsvTable metrics = read_csv(folder / "b/metrics.csv");
-  EXPECT_THAT(ran.output, ContainsRegex(fmt::format("{} +12 +0[.].*\n{} +23 +0[.]", a, b)));
-  EXPECT_THAT(ran.output, HasSubstr(fmt::format("{:.4f}", std::stod(metrics.rows.back().at(3)))));
-  EXPECT_THAT(ran.output, HasSubstr(" last f1\n"));
-  EXPECT_THAT(ran.output, HasSubstr(fmt::format(" {:.4f}\n", std::stod(metrics.rows.back().back()))));
-  EXPECT_THAT(ran.output, HasSubstr(b + ": steps: 12 -> 23\n"));
-  EXPECT_THAT(ran.output, HasSubstr(b + ": optimizer: adam -> sgd\n"));
-  EXPECT_THAT(ran.output, Not(HasSubstr("-> nothing")));
-  const std::string html = text_of(page);
+  expect_ran(folder.trainer("compare a b --html both.html"), 0, ContainsRegex("\na +12 +0[.].*\nb +23 +0[.]"),
+             fmt::format("{:.4f}", std::stod(metrics.rows.back().at(3))), " last f1\n",
+             fmt::format(" {:.4f}\n", std::stod(metrics.rows.back().back())), "\nb: steps: 12 -> 23\n",
+             "\nb: optimizer: adam -> sgd\n", Not(HasSubstr("-> nothing")));
+  const std::string html = folder.text("both.html");
   expect_balanced(html);
   EXPECT_THAT(between(html, "<figcaption>", "<"), ElementsAre("Test accuracy", "Test loss", "Training loss",
                                                               "Learning rate", "Images per second", "Test f1"));
   EXPECT_THAT(between(html, "class=\"line line-", "\""),
               ElementsAre("0", "1", "0", "1", "0", "1", "0", "1", "0", "1", "1"));
-  expect_ran(run_program("trainer compare " + a + " " + folder.path().string()), 2,
-             "holds no metrics.csv; name folders of runs");
+  expect_ran(folder.trainer("compare a ."), 2, "holds no metrics.csv; name folders of runs");
 }
 
 TEST(Compare, TablesThatNoRunWroteAreRefusedWithTheirLine) {

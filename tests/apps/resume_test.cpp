@@ -19,9 +19,9 @@ std::string resumed(const fs::path& run, const TrainConfig& config, const std::v
   return out.text();
 }
 
-TrainConfig config_with(const std::string& data) {
-  return config_in("model: [flatten, {linear: {out: 3}}]\nsteps: 2\nbackend: cpu\ndata: " + data);
-}
+const std::string kLinear = "model: [flatten, {linear: {out: 10}}]\nbackend: cpu\n";
+
+TrainConfig config_with(const std::string& data) { return config_in(kLinear + "steps: 2\ndata: " + data); }
 
 /// 12 training and 6 test images [2, 2] of three classes; `salt` changes one pixel of one training image.
 void write_arrays(const fs::path& folder, std::uint8_t salt, bool is_reversed = false) {
@@ -64,12 +64,11 @@ TEST(Resume, ChangedDataAreRefusedUnlessNamed) {
     const TempFolder folder;
     const TrainConfig config = config_with(fmt::format(fmt::runtime(c.data), (folder / "data").string()));
     c.write(folder / "data", 0);
-    fs::create_directories(folder / "run");
     train_all(folder / "run", config);
     for (int version = 1; version < c.versions; ++version) {
       c.write(folder / "data", version);
-      EXPECT_THAT(error_of(Fault::checkpoint, [&] { resumed(folder / "run", config); }),
-                  HasSubstr("the training data are not those of the checkpoint's run"))
+      EXPECT_FAULT(checkpoint, "the training data are not those of the checkpoint's run",
+                   resumed(folder / "run", config))
           << c.data << version;
     }
     EXPECT_THAT(resumed(folder / "run", config, {"data"}), HasSubstr("the training data are not those"));
@@ -80,31 +79,22 @@ TEST(Resume, ChangedDataAreRefusedUnlessNamed) {
   }
 }
 
-// A moved folder holds the same data.
 // last.h5 and best.h5 are refused for the same reason.
 TEST(Resume, WhatHoldsOfAllCheckpointsIsSaidOnce) {
-  const TempFolder folder;
-  const std::string net = "model: [flatten, {linear: {out: 10}}]\nepochs: 1\nbackend: cpu\n";
-  std::ofstream(folder / "net.yaml") << net << "data: {glyphs: {train: 64, test: 20, batch: 16}}\n";
-  const std::string run = "trainer --config " + (folder / "net.yaml").string() + " --run " + (folder / "run").string();
-  ASSERT_EQ(run_program(run).code, 0);
-  const Ran ran = run_program(run + " --resume --set data.glyphs.batch=32");
-  EXPECT_EQ(ran.code, 6) << ran.output;
-  for (const std::string words :
-       {"changed since the checkpoint: data.glyphs.batch: 16 -> 32", "had steps per epoch 4"}) {
-    EXPECT_THAT(ran.output, HasSubstr(words));
-    EXPECT_EQ(ran.output.find(words), ran.output.rfind(words)) << ran.output;
-  }
+  const Workplace folder;
+  folder.write("net.yaml", kLinear + "steps: 4\ndata: {glyphs: {train: 64, test: 20, batch: 16}}\n");
+  ASSERT_EQ(folder.trainer("--config net.yaml --run run").code, 0);
+  const Ran ran = expect_ran(folder.trainer("--config net.yaml --run run --resume --set data.glyphs.batch=32"), 6);
+  for (const char* words : {"changed since the checkpoint: data.glyphs.batch: 16 -> 32", "had steps per epoch 4"})
+    EXPECT_EQ(count_of(ran.output, words), 1u) << ran.output;
 }
 
 // Advice to take smaller batches would be of no use, and what --set names may have nothing to do with it.
 TEST(Resume, DataOfWhichTooFewAreLeftAreToldSo) {
-  const TempFolder folder;
-  const std::string net = (folder / "net.yaml").string(), run = (folder / "run").string();
-  std::ofstream(net) << "model: [flatten, {linear: {out: 3}}]\nsteps: 2\naccumulate: 2\nbackend: cpu\n"
-                     << "data: {arrays: {path: " << (folder / "data").string() << ", batch: 4}}\n";
+  const Workplace folder;
+  folder.write("net.yaml", kLinear + "steps: 2\naccumulate: 2\ndata: {arrays: {path: data, batch: 4}}\n");
   write_arrays(folder / "data", 0);
-  ASSERT_EQ(run_program("trainer --config " + net + " --run " + run).code, 0);
+  ASSERT_EQ(folder.trainer("--config net.yaml --run run").code, 0);
   const auto resume = [&](int samples, const std::string& set) {
     if (samples > 0) {
       write_file(folder / "data" / "x_train.npy",
@@ -112,7 +102,7 @@ TEST(Resume, DataOfWhichTooFewAreLeftAreToldSo) {
       write_file(folder / "data" / "y_train.npy",
                  npy("|u1", fmt::format("({},)", samples), Bytes(static_cast<std::size_t>(samples))));
     }
-    return run_program("trainer --run " + run + " --resume" + set);
+    return folder.trainer("--run run --resume" + set);
   };
   const char* hint = "; but the run trained with this configuration, so its data have changed: mend them";
   const struct {
@@ -127,8 +117,7 @@ TEST(Resume, DataOfWhichTooFewAreLeftAreToldSo) {
                 {2, " --set data.arrays.batch=3", "too few for a batch of 3", false}};
   for (const auto& c : kCases) {
     const Ran ran = resume(c.samples, c.set);
-    EXPECT_EQ(ran.code, 5) << ran.output;
-    EXPECT_THAT(ran.output, HasSubstr(c.expected));
+    expect_ran(ran, 5, c.expected);
     EXPECT_EQ(ran.output.find(hint) != std::string::npos, c.has_hint) << ran.output;
   }
   fs::remove_all(folder / "data");
@@ -141,7 +130,6 @@ TEST(Resume, DataMayMove) {
   const auto config = [&](const char* name) {
     return config_with(fmt::format("{{image_folder: {{path: {}, crop: 8, batch: 4}}}}", (folder / name).string()));
   };
-  fs::create_directories(folder / "run");
   train_all(folder / "run", config("old"));
   fs::rename(folder / "old", folder / "new");
   EXPECT_THAT(resumed(folder / "run", config("new"), {"data"}), Not(HasSubstr("are not those")));
@@ -189,16 +177,15 @@ TEST(Resume, ChangedRowsOfTheSameSizeAreTold) {
 TEST(Resume, SecondsThatAreNoneAreLeftBehind) {
   for (const std::string cell : {"nan", "inf", "-1e300", "1e300", "words", ""}) {
     const TempFolder folder;
-    TrainConfig config = small_config();
-    train_all(folder.path(), config);
+    train_all(folder.path(), small_config());
     std::string table = text_of(folder / "timing.csv");
     const std::size_t line = table.rfind('\n', table.size() - 2) + 1,
                       first = table.find(',', table.find(',', line) + 1) + 1;
     table.replace(first, table.find(',', first) - first, cell);
     std::ofstream(folder / "timing.csv", std::ios::binary) << table;
-    config.steps = 30;
-    config.epochs = 0;
-    EXPECT_THAT(resumed(folder.path(), config), HasSubstr("timing.csv has 1 rows whose seconds are no number")) << cell;
+    EXPECT_THAT(resumed(folder.path(), small_config("", {"steps=30", "epochs=0"})),
+                HasSubstr("timing.csv has 1 rows whose seconds are no number"))
+        << cell;
     const CsvTable timing = read_csv(folder / "timing.csv");
     EXPECT_LT(std::stod(timing.rows.back()[2]), 1e6) << cell;
     EXPECT_GT(std::stod(timing.rows.back()[2]), 0) << cell;
@@ -211,22 +198,21 @@ TEST(Resume, ARefusedChangeLeavesTheConfiguration) {
   const TrainConfig config = small_config();
   train_all(folder.path(), config);
   const std::string before = text_of(folder / "config.yaml");
-  EXPECT_THAT(error_of([&] { resumed(folder.path(), small_config("metrics: [f1]\n")); }), HasSubstr("has the columns"));
+  EXPECT_FAULT(usage, "has the columns", resumed(folder.path(), small_config("metrics: [f1]\n")));
   EXPECT_EQ(text_of(folder / "config.yaml"), before);
 }
 
 // config.yaml tells what a checkpoint of the run was trained with; where a kill left it ahead of the checkpoint, a
 // resume takes what the checkpoint says.
 TEST(Resume, AChangeIsInTheConfigurationOnceACheckpointIsOfIt) {
-  const TempFolder folder;
+  const Workplace folder;
   const fs::path run = folder / "run";
-  std::ofstream(folder / "net.yaml")
-      << "model: [flatten, {linear: {out: 10}}]\nsteps: 2\nkeep: 2\nbackend: cpu\noptimizer: sgd\n"
-      << "data: {glyphs: {train: 64, test: 20, batch: 16}}\n";
-  ASSERT_EQ(run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run.string()).code, 0);
+  folder.write("net.yaml",
+               kLinear + "steps: 2\nkeep: 2\noptimizer: sgd\ndata: {glyphs: {train: 64, test: 20, batch: 16}}\n");
+  ASSERT_EQ(folder.trainer("--config net.yaml --run run").code, 0);
   const std::string own = text_of(run / "config.yaml"), last = text_of(run / "last.h5");
   const auto resume = [&](const std::string& set, const std::string& expected) {
-    expect_ran(run_program("trainer --resume " + run.string() + set), 0, expected);
+    expect_ran(folder.trainer("--resume run" + set), 0, expected);
     return text_of(run / "config.yaml");
   };
   EXPECT_EQ(resume(" --set optimizer.sgd.momentum=0.5", "momentum: 0.9 -> 0.5"), own) << "no step was left";
@@ -236,8 +222,9 @@ TEST(Resume, AChangeIsInTheConfigurationOnceACheckpointIsOfIt) {
   std::string ahead = own;
   ahead.replace(ahead.find("momentum: 0.9"), 13, "momentum: 0.5");
   write_text(run / "config.yaml", ahead);
-  EXPECT_EQ(resume("", "config.yaml differs from the configuration in " + (run / "last.h5").string() +
-                           ", which is used (optimizer.sgd.momentum: 0.5 -> 0.9); change it with --set"),
+  EXPECT_EQ(resume("",
+                   "config.yaml differs from the configuration in run/last.h5, which is used (optimizer.sgd.momentum: "
+                   "0.5 -> 0.9); change it with --set"),
             own);
 
   const std::string changed = resume(" --set optimizer.sgd.momentum=0.5 --set steps=4", "resumed after step 2");
@@ -259,9 +246,7 @@ TEST(Resume, AnotherFigureBeginsAnewWithTheBest) {
   for (const auto& c : kCases) {
     const TempFolder folder;
     train_all(folder.path(), small_config(c.before));
-    TrainConfig more = small_config(c.after);
-    more.steps = 30;
-    more.epochs = 0;
+    const TrainConfig more = small_config(c.after, {"steps=30", "epochs=0"});
     const std::string notes = resumed(folder.path(), more);
     const Checkpoint last = load_checkpoint(folder / "last.h5");
     EXPECT_EQ(notes.find("the next evaluation is the best until now") != std::string::npos, c.anew) << c.after;
@@ -274,8 +259,7 @@ TEST(Resume, AnotherFigureBeginsAnewWithTheBest) {
 // Missing, damaged or of another model: the next evaluation writes it, though the score that is lost was better.
 TEST(Resume, AMissingBestOrADamagedOneIsToldAndWrittenAnew) {
   const TempFolder folder, other;
-  train_all(other.path(), config_in("model: [flatten, {linear: {out: 10}}]\nsteps: 1\nbackend: cpu\n"
-                                    "data: {glyphs: {train: 40, test: 20, batch: 20}}"));
+  train_all(other.path(), config_in(kLinear + "steps: 1\ndata: {glyphs: {train: 40, test: 20, batch: 20}}"));
   const struct {
     std::function<void(const fs::path& best)> harm;
     const char* expected;
@@ -315,9 +299,7 @@ TEST(Resume, ARunWithoutItsLastCheckpointEndsWithIt) {
       [](const fs::path& last) { fs::resize_file(last, fs::file_size(last) / 2); }};
   for (const char* more : {"", "keep: 2\n", "non_finite: roll_back\nsave_every: 3\n"})
     for (const auto& harm : kHarms) {
-      TrainConfig config = small_config(more);
-      config.steps = 10;  // one evaluation
-      config.epochs = 0;
+      const TrainConfig config = small_config(more, {"steps=10", "epochs=0"});  // one evaluation
       const TempFolder whole, run;
       train_all(whole.path(), config);
       fs::copy(whole.path(), run.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
@@ -336,9 +318,7 @@ TEST(Resume, ARunWithoutItsLastCheckpointEndsWithIt) {
 // What SIGKILL leaves of a run that went on from an earlier checkpoint, before it saved: no later checkpoint whose rows
 // were cut.
 TEST(Resume, ARunFromAnEarlierCheckpointIsKilledBeforeItSaves) {
-  TrainConfig config = small_config("keep: 3\n");
-  config.steps = 30;
-  config.epochs = 0;
+  const TrainConfig config = small_config("keep: 3\n", {"steps=30", "epochs=0"});
   const TempFolder whole;
   train_all(whole.path(), config);
   struct Copier final : Callback {

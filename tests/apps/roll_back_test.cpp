@@ -50,11 +50,8 @@ non_finite: roll_back
 
 /// The rates of a run's rows.
 std::vector<double> rates_of(const fs::path& run) {
-  std::istringstream text(text_of(run / "metrics.csv"));
   std::vector<double> rates;
-  std::string line;
-  for (std::getline(text, line); std::getline(text, line);)
-    rates.push_back(std::stod(line.substr(line.rfind(',') + 1)));
+  for (const auto& row : read_csv(run / "metrics.csv").rows) rates.push_back(std::stod(row.back()));
   return rates;
 }
 
@@ -73,8 +70,8 @@ TEST(RollBack, ARunGoesBackWithHalfTheRate) {
 TEST(RollBack, ACheckpointThatDoesNotHelpIsLeftBehind) {
   const TempFolder run;
   const std::string log = printed(bearable_at_half("save_every: 3\n"), run.path());
-  EXPECT_THAT(log, HasSubstr("1 of 5 times, the run goes back to step 6, with 0.5 of the schedule's rate\n"));
-  EXPECT_THAT(log, HasSubstr("2 of 5 times, the run goes back to step 0, with 0.25 of the schedule's rate\n"));
+  EXPECT_THAT(log, HasParts("1 of 5 times, the run goes back to step 6, with 0.5 of the schedule's rate\n",
+                            "2 of 5 times, the run goes back to step 0, with 0.25 of the schedule's rate\n"));
   EXPECT_THAT(rates_of(run.path()), testing::Each(50));
 }
 
@@ -159,9 +156,9 @@ TEST(RollBack, ARunThatNoRateHelpsEnds) {
   config.model = AnyModel(Sequential{Flatten{}, BatchNorm{}, Linear{.out = 3}});
   config.data = Poisoned{};
   config.schedule = ConstantRate{.rate = 0.01};
-  const std::string line = error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); });
-  EXPECT_THAT(line, HasSubstr("the first to be so is the images of the training half"));
-  EXPECT_THAT(line, HasSubstr("; the run went back 5 times already"));
+  EXPECT_FAULT(non_finite,
+               HasParts("the first to be so is the images of the training half", "; the run went back 5 times already"),
+               Trainer(config, {.run = run.path()}).train());
   EXPECT_FALSE(fs::exists(run / "last.h5"));
 }
 
@@ -180,7 +177,7 @@ TEST(RollBack, GoesBackToTheCheckpointOfAResumedRun) {
   const TempFolder other;
   Trainer again(config, {.run = other.path(), .out = out.file()});
   again.resume(moved / "a.h5");
-  EXPECT_THAT(error_of(Fault::non_finite, [&] { again.train(); }), HasSubstr("the run went back 5 times already"));
+  EXPECT_FAULT(non_finite, "the run went back 5 times already", again.train());
   EXPECT_THAT(out.text(), HasSubstr("5 of 5 times, the run goes back to step 10,"));
 }
 
@@ -253,8 +250,7 @@ TEST(RollBack, ACourseThatAResumeLeftIsNotGoneBackTo) {
   again.resume(run / "step-2.h5");
   EXPECT_TRUE(again.train());
   const std::string output = out.text();
-  EXPECT_THAT(output, HasSubstr("1 of 5 times, the run goes back to step 2,"));
-  EXPECT_THAT(output, Not(HasSubstr("rows are missing")));
+  EXPECT_THAT(output, HasParts("1 of 5 times, the run goes back to step 2,", Not(HasSubstr("rows are missing"))));
 }
 
 // Which checkpoints there are to go back to follows from the configuration that each was made under.
@@ -266,8 +262,7 @@ TEST(RollBack, ACheckpointOfAnotherScheduleIsGoneBackTo) {
     if (is_asked_for)
       train_until(5, run.path(), config);
     else
-      EXPECT_THAT(error_of(Fault::non_finite, [&] { Trainer(config, {.run = run.path()}).train(); }),
-                  HasSubstr("at step 7"));
+      EXPECT_FAULT(non_finite, "at step 7", Trainer(config, {.run = run.path()}).train());
     const std::int64_t last = saved(run / "last.h5");
     EXPECT_EQ(last, is_asked_for ? 5 : 6);
     config.non_finite = "roll_back";
@@ -294,9 +289,10 @@ TEST(RollBack, ARunThatCannotGoBackTellsBoth) {
   Trainer resumed(config, {.run = run.path(), .reads_init_from = false});
   resumed.resume();
   fs::remove(run / "last.h5");
-  EXPECT_THAT(error_of(Fault::checkpoint, [&] { resumed.train(); }),
-              AllOf(StartsWith("the loss is not finite at step "),
-                    HasSubstr("; the run cannot go back: " + config.init_from + ": cannot be read")));
+  EXPECT_FAULT(checkpoint,
+               AllOf(StartsWith("the loss is not finite at step "),
+                     HasSubstr("; the run cannot go back: " + config.init_from + ": cannot be read")),
+               resumed.train());
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ TEST(RoundedSumsRun, BadInputIsNamed) {
       {"{width: 16}", "unknown key \"width\" in formats.0.sums, expected one of format, every"},
       {"f16", "expected a map of fields"}};
   for (const auto& [sums, text] : rows) {
-    const std::string line = error_of([&] { trained(fmt::format("formats: [{{sums: {}}}]\n", sums)); });
-    EXPECT_THAT(line, HasSubstr(text));
+    EXPECT_FAULT(usage, text, trained(fmt::format("formats: [{{sums: {}}}]\n", sums)));
   }
 }
 

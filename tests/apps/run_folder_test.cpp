@@ -58,7 +58,7 @@ TEST(CsvFile, IsCutBackToAStep) {
     EXPECT_EQ(text_of(folder / "t.csv"), header + "\n" + after) << most;
   }
   std::ofstream(folder / "t.csv", std::ios::binary) << "step,other\n1,5\n";
-  EXPECT_THAT(error_of([&] { OpenTable(folder / "t.csv", header, 99); }), HasSubstr("has the columns \"step,other\""));
+  EXPECT_FAULT(usage, "has the columns \"step,other\"", OpenTable(folder / "t.csv", header, 99));
   EXPECT_EQ(text_of(folder / "t.csv"), "step,other\n1,5\n");
   std::ofstream(folder / "zeros.csv", std::ios::binary) << std::string(300, '\0') << "\n1,5,0.5\n";
   const std::string zeros = error_of(Fault::storage, [&] { OpenTable(folder / "zeros.csv", header, 99); });
@@ -66,7 +66,7 @@ TEST(CsvFile, IsCutBackToAStep) {
   EXPECT_LT(zeros.size(), folder.path().string().size() + 200);
   const OpenTable made(folder / "new.csv", header, 0);
   EXPECT_EQ(text_of(folder / "new.csv"), header + "\n");
-  EXPECT_THAT(error_of(Fault::storage, [&] { OpenTable(folder / "no" / "t.csv", header, 0); }), HasSubstr("t.csv"));
+  EXPECT_FAULT(storage, "t.csv", OpenTable(folder / "no" / "t.csv", header, 0));
 }
 
 // Reading the memory of a process at address 0 is an I/O error; the table must not be cut to what was read before it.
@@ -81,10 +81,9 @@ TEST(CsvFile, AFaultOfTheDiskCostsNoRows) {
 
 TEST(AppendFile, SaysWhatToDo) {
   const TempFolder folder;
-  EXPECT_THAT(error_of(Fault::storage, [&] { AppendFile(folder / "none"); }),
-              EndsWith("No such file or directory; check the path and its permissions, and resume"));
-  EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/dev/full").append("x"); }),
-              EndsWith("; free some space, and resume"));
+  EXPECT_FAULT(storage, EndsWith("No such file or directory; check the path and its permissions, and resume"),
+               AppendFile(folder / "none"));
+  EXPECT_FAULT(storage, EndsWith("; free some space, and resume"), AppendFile("/dev/full").append("x"));
   std::ofstream(folder / "file") << "rows";
   const AppendFile file(folder / "file");
   fs::permissions(folder.path(), fs::perms::none);
@@ -115,7 +114,7 @@ TEST(RunFolder, NumbersGoUpAndNothingIsOverwritten) {
   fs::create_directories(root.path() / "net" / "99x");
   EXPECT_EQ(make_run_folder(root.path(), "net"), root.path() / "net" / "11");
   EXPECT_EQ(newest_run_folder(root.path(), "net"), root.path() / "net" / "11");
-  EXPECT_THAT(error_of(Fault::usage, [&] { newest_run_folder(root.path(), "other"); }), HasSubstr("other"));
+  EXPECT_FAULT(usage, "other", newest_run_folder(root.path(), "other"));
 }
 
 TEST(RunFolder, IsClaimedOnce) {
@@ -124,17 +123,18 @@ TEST(RunFolder, IsClaimedOnce) {
   EXPECT_TRUE(fs::is_directory(root.path() / "a" / "b"));
   claim_run_folder(root.path() / "a" / "b");  // still empty
   write_text(root.path() / "a" / "b" / "config.yaml", "x: 1\n");
-  EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("--resume"));
+  EXPECT_FAULT(usage, "--resume", claim_run_folder(root.path() / "a" / "b"));
   fs::rename(root.path() / "a" / "b" / "config.yaml", root.path() / "a" / "b" / "step-15.h5");
-  EXPECT_THAT(error_of(Fault::usage, [&] { claim_run_folder(root.path() / "a" / "b"); }), HasSubstr("(step-15.h5)"));
-  EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder("/proc/nixie/run"); }), HasSubstr("/proc/nixie/run"));
+  EXPECT_FAULT(usage, "(step-15.h5)", claim_run_folder(root.path() / "a" / "b"));
+  EXPECT_FAULT(storage, "/proc/nixie/run", claim_run_folder("/proc/nixie/run"));
   std::ofstream(root / "file") << "x";
-  EXPECT_THAT(error_of(Fault::storage, [&] { claim_run_folder(root / "file"); }), HasSubstr("File exists"));
+  EXPECT_FAULT(storage, "File exists", claim_run_folder(root / "file"));
   fs::create_symlink("nowhere", root / "link");
   for (const char* name : {"link", "link/run", "link/a/run"})
-    EXPECT_EQ(error_of(Fault::storage, [&] { claim_run_folder(root / name); }),
-              (root / name).string() + ": cannot be made: " + (root / "link").string() +
-                  " is a link to nowhere, which is not there; choose another with --run");
+    EXPECT_FAULT(storage,
+                 testing::Eq((root / name).string() + ": cannot be made: " + (root / "link").string() +
+                             " is a link to nowhere, which is not there; choose another with --run"),
+                 claim_run_folder(root / name));
 }
 
 TEST(RunFolder, IsNotOverwrittenByATrainerThatWasNotResumed) {
@@ -143,7 +143,7 @@ TEST(RunFolder, IsNotOverwrittenByATrainerThatWasNotResumed) {
   const std::string rows = text_of(root / "metrics.csv");
   {
     Trainer again(small_config(), {.run = root.path()});
-    EXPECT_THAT(error_of([&] { again.train(); }), HasSubstr(" already holds a run (config.yaml); go on with it by "));
+    EXPECT_FAULT(usage, " already holds a run (config.yaml); go on with it by ", again.train());
     EXPECT_EQ(text_of(root / "metrics.csv"), rows);
     again.resume();
     EXPECT_TRUE(again.train());
@@ -161,10 +161,9 @@ TEST(RunFolder, IsLockedByOne) {
   const TempFolder root;
   {
     const RunLock lock(root.path());
-    const std::string line = error_of([&] { RunLock{root.path()}; });
-    EXPECT_THAT(line, HasSubstr(fmt::format("is in use by another trainer (pid {} on ", ::getpid())));
-    EXPECT_THAT(error_of([&] { Trainer(small_config(), {.run = root.path()}); }), HasSubstr("is in use"));
-    EXPECT_THAT(error_of([&] { check_free(root.path()); }), HasSubstr("is in use"));
+    EXPECT_FAULT(usage, fmt::format("is in use by another trainer (pid {} on ", ::getpid()), RunLock{root.path()});
+    EXPECT_FAULT(usage, "is in use", Trainer(small_config(), {.run = root.path()}));
+    EXPECT_FAULT(usage, "is in use", check_free(root.path()));
   }
   EXPECT_NO_THROW(check_free(root.path()));
   RunLock again(root.path());
@@ -172,9 +171,9 @@ TEST(RunFolder, IsLockedByOne) {
   // A lock that was removed is taken anew, unless another run has the folder by now.
   fs::remove(root / ".lock");
   again.renew();
-  EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use"));
+  EXPECT_FAULT(usage, "is in use", RunLock{root.path()});
   fs::remove(root / ".lock");
-  EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use by another trainer; wait")) << "as before";
+  EXPECT_FAULT(usage, "is in use by another trainer; wait", RunLock{root.path()}) << "as before";
   again.renew();
   {
     const TempFolder moved;
@@ -184,14 +183,14 @@ TEST(RunFolder, IsLockedByOne) {
     fs::rename(run, old);
     fs::create_directory(run);
     const RunLock of_another(run);
-    EXPECT_THAT(error_of(Fault::storage, [&] { lock.renew(); }), HasSubstr("run was moved, removed or replaced while"));
+    EXPECT_FAULT(storage, "run was moved, removed or replaced while", lock.renew());
     write_text({lock.folder(), "last.h5"}, "mine");
     keep_checkpoint({lock.folder(), "last.h5"}, 5, 1);
     EXPECT_EQ(text_of(old / "step-5.h5"), "mine");
     EXPECT_TRUE(kept_checkpoints(run).empty());
     EXPECT_FALSE(fs::exists(run / "last.h5"));
   }
-  EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root / "none"}; }), HasSubstr("No such file"));
+  EXPECT_FAULT(storage, "No such file", RunLock{root / "none"});
   {
     const TempFolder above;
     const fs::path run = above / "run";
@@ -207,8 +206,8 @@ TEST(RunFolder, IsLockedByOne) {
     EXPECT_EQ(line, run.string() + ": cannot be reached: Permission denied; check the path and its permissions");
   }
   const Unprivileged user;
-  EXPECT_THAT(error_of(Fault::storage, [&] { RunLock{root.path()}; }),
-              HasSubstr(".lock: cannot be locked: Permission denied; check the path and its permissions"));
+  EXPECT_FAULT(storage, ".lock: cannot be locked: Permission denied; check the path and its permissions",
+               RunLock{root.path()});
 }
 
 // One that was killed is not the holder, and who only looks whether a folder is free holds it for a moment.
@@ -231,7 +230,7 @@ TEST(RunFolder, AHolderThatHasNoNameYetIsWaitedFor) {
         EXPECT_EQ(::ftruncate(holder, std::ssize(name)), 0);
       });
       if (stays)
-        EXPECT_THAT(error_of([&] { RunLock{root.path()}; }), HasSubstr("is in use by another trainer (pid 1 on "));
+        EXPECT_FAULT(usage, "is in use by another trainer (pid 1 on ", RunLock{root.path()});
       else
         EXPECT_NO_THROW(RunLock{root.path()});
       later.join();
@@ -248,11 +247,10 @@ TEST(RunFolder, PipesAndFoldersInPlaceOfFilesAreRefused) {
   for (const char* name : {"log.txt", "metrics.csv", "timing.csv", "metrics.jsonl", "config.yaml", "last.h5"}) {
     const TempFolder root;
     ASSERT_EQ(::mkfifo((root / name).c_str(), 0600), 0);
-    EXPECT_THAT(error_of(Fault::storage, [&] { Trainer(small_config(), {.run = root.path()}); }),
-                HasSubstr(std::string(name) + " is no regular file"));
+    EXPECT_FAULT(storage, std::string(name) + " is no regular file", Trainer(small_config(), {.run = root.path()}));
     fs::remove(root / name);
     fs::create_directory(root / name);
-    EXPECT_THAT(error_of(Fault::storage, [&] { check_run_files(root.path()); }), HasSubstr("is no regular file"));
+    EXPECT_FAULT(storage, "is no regular file", check_run_files(root.path()));
   }
 }
 
@@ -280,9 +278,8 @@ TEST(Watchdog, TellsOncePerPauseWhatTheThreadsDo) {
   EXPECT_THAT(reports[0], ContainsRegex("^no first step for .*: the run waits for a batch of the loader\n"));
   for (int i = 0; i < 5; ++i) watchdog.mark();
   wait_until_told(2);
-  EXPECT_THAT(reports[1], ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "));
-  EXPECT_THAT(reports[1], HasSubstr("(watchdog 0) runs"));
-  EXPECT_THAT(reports[1], HasSubstr(fmt::format("thread {} (", ::getpid())));
+  EXPECT_THAT(reports[1], HasParts(ContainsRegex("^no step for .*: the run waits for a batch of the loader\n  thread "),
+                                   "(watchdog 0) runs", fmt::format("thread {} (", ::getpid())));
   watchdog.mark();
   wait_until_told(3);
 }
@@ -354,7 +351,7 @@ TEST(RunLog, HoldsEachLineWithItsTime) {
   closed.close();
   closed.open(folder / "closed");
   EXPECT_EQ(text_of(folder / "closed"), "");
-  EXPECT_THAT(error_of(Fault::storage, [] { RunLog().open("/none/log.txt"); }), HasSubstr("/none/log.txt"));
+  EXPECT_FAULT(storage, "/none/log.txt", RunLog().open("/none/log.txt"));
 }
 
 // The lines that a terminal would have shown, and why a run ended.
@@ -370,9 +367,8 @@ TEST(RunLog, IsWrittenByRuns) {
     trainer.train();
   }
   const std::string log = text_of(folder / "log.txt");
-  for (const char* line :
-       {" hello\n", " epoch 1/1 step 1/2 loss ", " epoch 1/1 step 2/2 loss ", " epoch 1 test accuracy "})
-    EXPECT_THAT(log, HasSubstr(line));
+  EXPECT_THAT(
+      log, HasParts(" hello\n", " epoch 1/1 step 1/2 loss ", " epoch 1/1 step 2/2 loss ", " epoch 1 test accuracy "));
   config.epochs = 2;
   Trainer trainer(config, {.run = folder.path(), .callbacks = {std::make_shared<Refuses>()}});
   trainer.resume_last({"epochs"});

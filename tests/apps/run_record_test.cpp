@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/record/run_record.h"
+#include "nixie/tests/apps/pages.h"
 #include "nixie/tests/apps/support.h"
 #include "nixie/tests/protobuf.h"
 
@@ -107,24 +108,14 @@ TEST(RunRecord, WritesTheSameFiguresToEveryFile) {
   EXPECT_TRUE(record.began_with(state));
   state.metrics_checksum = "of other rows";
   EXPECT_FALSE(record.began_with(state));
-  std::istringstream lines(text_of(folder / "metrics.jsonl"));
   std::vector<nlohmann::json> rows;
-  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
-  EXPECT_THAT(rows, ElementsAre(nlohmann::json{{"epoch", 1},
-                                               {"step", 50},
-                                               {"split", "train"},
-                                               {"loss", 2.25},
-                                               {"accuracy", 0.125},
-                                               {"learning_rate", 1e-5}},
-                                nlohmann::json{{"epoch", 1},
-                                               {"step", 60},
-                                               {"split", "test"},
-                                               {"loss", 1.5},
-                                               {"accuracy", 0.5},
-                                               {"learning_rate", 2e-5},
-                                               {"f1", 0.25},
-                                               {"top_k", 0.75},
-                                               {"top_k_2", nullptr}}));
+  for (const std::string& line : lines_of(text_of(folder / "metrics.jsonl")))
+    rows.push_back(nlohmann::json::parse(line));
+  using nlohmann::json;
+  EXPECT_THAT(rows, ElementsAre(json::parse(R"({"epoch": 1, "step": 50, "split": "train", "loss": 2.25,
+                                                "accuracy": 0.125, "learning_rate": 1e-5})"),
+                                json::parse(R"({"epoch": 1, "step": 60, "split": "test", "loss": 1.5, "accuracy": 0.5,
+                                                "learning_rate": 2e-5, "f1": 0.25, "top_k": 0.75, "top_k_2": null})")));
   EXPECT_EQ(text_of(folder / "timing.csv"), "epoch,step,seconds,images_per_second\n1,50,3.000,1000.0\n");
 
   const std::vector<fs::path> files = event_files(folder.path());
@@ -151,9 +142,9 @@ TEST(RunRecord, GoesOnAfterAStep) {
   std::ofstream(folder / "metrics.jsonl", std::ios::app) << R"({"torn)";
   RunRecord record(folder.path(), {}, {.step = 20});
   record.training({.epoch = 1, .step = 21, .loss = 0.5}, 1, 100);
-  std::istringstream lines(text_of(folder / "metrics.jsonl"));
   std::vector<std::int64_t> steps;
-  for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line).at("step"));
+  for (const std::string& line : lines_of(text_of(folder / "metrics.jsonl")))
+    steps.push_back(nlohmann::json::parse(line).at("step"));
   EXPECT_THAT(steps, ElementsAre(5, 10, 15, 20, 21));
   EXPECT_THAT(text_of(folder / "timing.csv"), EndsWith("1,20,4.000,100.0\n1,21,5.000,100.0\n"));
   // A file for each process, the later ones by name behind, each saying what is no longer so.
@@ -168,12 +159,11 @@ TEST(RunRecord, GoesOnAfterAStep) {
 }
 
 TEST(RunRecord, SaysWhatCannotBeWritten) {
-  EXPECT_THAT(error_of(Fault::storage, [] { RunRecord(Folder("/nonexistent"), {}, {}); }),
-              HasSubstr("/nonexistent/metrics.csv"));
+  EXPECT_FAULT(storage, "/nonexistent/metrics.csv", RunRecord(Folder("/nonexistent"), {}, {}));
   Replacements changes;
   const EventFile events(changes, Folder("/nonexistent"), 0);
-  EXPECT_THAT(error_of(Fault::storage, [&] { changes.make(); }), HasSubstr("events.out.tfevents."));
-  EXPECT_THAT(error_of(Fault::storage, [] { AppendFile("/nonexistent/file"); }), HasSubstr("No such file"));
+  EXPECT_FAULT(storage, "events.out.tfevents.", changes.make());
+  EXPECT_FAULT(storage, "No such file", AppendFile("/nonexistent/file"));
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 // Helpers for tests of the programs: a small run, whole files, and running a program.
 #pragma once
 
-#include <sys/wait.h>
-
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/tests/data/support.h"
+#include "nixie/tests/shell.h"
 
 namespace nixie::test {
 
@@ -24,9 +23,13 @@ log_every: 4
 
 inline TrainConfig config_in(const std::string& text) { return read_config(parse_yaml(text, "run.yaml")); }
 
-inline TrainConfig small_config(const std::string& more = "") { return config_in(kRun + more); }
+/// kRun with further lines, and with assignments as those of --set.
+inline TrainConfig small_config(const std::string& more = "", const std::vector<std::string>& assignments = {}) {
+  return parse_config(kRun + more, "run.yaml", assignments);
+}
 
 inline void train_all(const fs::path& run, const TrainConfig& config) {
+  fs::create_directories(run);
   Trainer trainer(config, {.run = run});
   EXPECT_TRUE(trainer.train());
   EXPECT_TRUE(config.patience > 0 || trainer.step() == trainer.total_steps()) << trainer.step();
@@ -34,6 +37,7 @@ inline void train_all(const fs::path& run, const TrainConfig& config) {
 
 /// Stops the run after a step.
 inline void train_until(std::int64_t step, const fs::path& run, const TrainConfig& config) {
+  fs::create_directories(run);
   Trainer trainer(config, {.run = run});
   EXPECT_FALSE(trainer.train([&] { return trainer.step() == step; }));
   EXPECT_EQ(trainer.step(), step);
@@ -64,26 +68,25 @@ inline void expect_same_files(const fs::path& a, const fs::path& b, const std::s
     EXPECT_TRUE(text_of(a / file) == text_of(b / file)) << file << " differs " << what;
 }
 
-struct Ran {
-  int code = 0;              ///< exit status; 128 + signal where it was killed
-  std::string output = {};   ///< of stdout and stderr
-  std::string command = {};  ///< as the shell read it
-};
-
-inline Ran run_shell(const std::string& command) {
-  Ran ran{.command = command};
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) return {.code = -1};
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) ran.output.append(buffer, got);
-  const int status = ::pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ran;
-}
-
 /// Runs a program of the build through the shell; `before` is what the shell does first.
 inline Ran run_program(const std::string& command, const std::string& before = "") {
   return run_shell(before + NIXIE_BINARY_DIR + "/" + command);
 }
+
+/// A folder in which programs run, so that their arguments name its files alone.
+class Workplace : public TempFolder {
+ public:
+  Ran run(const std::string& command, const std::string& before = "") const {
+    return run_program(command, "cd '" + path().string() + "'; " + before);
+  }
+  Ran trainer(const std::string& arguments, const std::string& before = "") const {
+    return run("trainer " + arguments, before);
+  }
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories((*this / file).parent_path());
+    std::ofstream(*this / file, std::ios::binary) << text;
+  }
+  std::string text(const std::string& file) const { return text_of(*this / file); }
+};
 
 }  // namespace nixie::test

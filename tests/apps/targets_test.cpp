@@ -3,6 +3,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/data/arrays.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -20,14 +21,26 @@ Bytes five_channels() {
   return npy("|u1", "(64, 5, 6, 4)", pixels);
 }
 
-const std::string kConfig = R"(
-data: {arrays: {path: "FOLDER", layout: first, batch: 8, holdout: 0.25}}
-optimizer: {sgd: {momentum: 0.9}}
-schedule: {constant: {rate: RATE}}
+/// Writes five channels and these labels into a folder; the configuration of a run on them.
+std::string text_with(const TempFolder& folder, const Bytes& labels, const std::string& more,
+                      const std::string& rate = "0.01", const std::string& loading = "batch: 8, holdout: 0.25") {
+  write_file(folder / "data/images.npy", five_channels());
+  write_file(folder / "data/labels.npy", labels);
+  return fmt::format(R"(
+data: {{arrays: {{path: "{}", layout: first, {}}}}}
+optimizer: {{sgd: {{momentum: 0.9}}}}
+schedule: {{constant: {{rate: {}}}}}
 epochs: 20
 backend: cpu
 threads: 1
-)";
+)",
+                     (folder / "data").string(), loading, rate) +
+         more;
+}
+
+TrainConfig config_with(const TempFolder& folder, const Bytes& labels, const std::string& more) {
+  return config_in(text_with(folder, labels, more));
+}
 
 struct Case {
   const char* what;
@@ -61,66 +74,50 @@ std::vector<Case> cases() {
 
 /// An example's error from its output and the dataset's target.
 double error_of_example(const Case& c, const Dataset& test, const Example& example) {
-  const SampleTarget target = test.target();
-  double sum = 0;
-  if (c.more.find("target: input") != std::string::npos) {
-    std::vector<float> pixels(120);
-    test.load(example.index, {}, pixels);
-    for (std::size_t i = 0; i < pixels.size(); ++i) sum += std::abs(example.output.data<float>()[i] - pixels[i]);
-    return sum / 120;
-  }
-  Array truth(target.dtype, target.shape);
-  test.load_target(example.index, {}, {truth.bytes(), static_cast<std::size_t>(truth.size_bytes())});
-  const auto size = static_cast<std::size_t>(truth.size());
-  for (std::size_t i = 0; i < size; ++i)
-    sum += target.is_dense() ? truth.data<std::int32_t>()[i] != example.output.data<std::int32_t>()[i]
-                             : std::abs(truth.data<float>()[i] - example.output.data<float>()[i]);
-  return sum / static_cast<double>(size);
+  const auto mean = [&]<class T>(const std::vector<T>& truth, const auto& error) {
+    double sum = 0;
+    for (std::size_t i = 0; i < truth.size(); ++i) sum += error(truth[i] - example.output.data<T>()[i]);
+    return sum / static_cast<double>(truth.size());
+  };
+  const auto size = [](float difference) { return std::abs(difference); };
+  if (c.more.find("target: input") != std::string::npos) return mean(sample_values(test, example.index), size);
+  if (!test.target().is_dense()) return mean(sample_target<float>(test, example.index), size);
+  return mean(sample_target<std::int32_t>(test, example.index), [](int difference) { return difference != 0; });
 }
 
 TEST(Targets, OfEveryKindAreLearntSavedAndPredicted) {
   for (const Case& c : cases()) {
     const TempFolder folder;
-    write_file(folder / "data/images.npy", five_channels());
-    write_file(folder / "data/labels.npy", c.labels);
-    std::string text = kConfig + c.more + "model: " + c.model + "\n";
-    text.replace(text.find("FOLDER"), 6, (folder / "data").string());
-    text.replace(text.find("RATE"), 4, c.rate);
+    const TrainConfig config = config_in(text_with(folder, c.labels, c.more + "model: " + c.model + "\n", c.rate));
+    SCOPED_TRACE(c.what);
     fs::create_directories(folder / "run");
-    Trainer trainer(config_in(text), {.run = folder / "run"});
-    EXPECT_TRUE(trainer.train()) << c.what;
+    Trainer trainer(config, {.run = folder / "run"});
+    EXPECT_TRUE(trainer.train());
     const Evaluation result = trainer.evaluate();
-    EXPECT_LT(result.loss, c.loss) << c.what;
-    EXPECT_EQ(result.samples, 16) << c.what;
-    if (std::isnan(c.accuracy)) {
-      EXPECT_TRUE(std::isnan(result.accuracy)) << c.what;
-    } else {
-      EXPECT_GE(result.accuracy, c.accuracy) << c.what;
-    }
-    EXPECT_EQ(result.predictions.empty(), c.what != std::string("classes of five channels")) << c.what;
-    const Splits data = config_in(text).data.open();
+    EXPECT_LT(result.loss, c.loss);
+    EXPECT_EQ(result.samples, 16);
+    EXPECT_TRUE(std::isnan(c.accuracy) ? std::isnan(result.accuracy) : result.accuracy >= c.accuracy);
+    EXPECT_EQ(result.predictions.empty(), c.what != std::string("classes of five channels"));
+    const Splits data = config.data.open();
     // The worst samples are those that this loop finds, as far as it looks.
-    EXPECT_EQ(result.worst.empty(), !result.predictions.empty()) << c.what;
+    EXPECT_EQ(result.worst.empty(), !result.predictions.empty());
     if (!result.worst.empty()) {
-      EXPECT_EQ(result.worst.size(), 12u) << c.what;
+      EXPECT_EQ(result.worst.size(), 12u);
       const auto is_worse = [](const Example& a, const Example& b) { return a.error > b.error; };
-      EXPECT_TRUE(std::is_sorted(result.worst.begin(), result.worst.end(), is_worse)) << c.what;
+      EXPECT_TRUE(std::is_sorted(result.worst.begin(), result.worst.end(), is_worse));
       for (const Example& example : result.worst)
-        EXPECT_NEAR(example.error, error_of_example(c, *data.test, example), 1e-4) << c.what;
+        EXPECT_NEAR(example.error, error_of_example(c, *data.test, example), 1e-4);
     }
-    EXPECT_THAT(text_of(folder / "run/metrics.csv"), Not(HasSubstr("nan"))) << c.what;
-    EXPECT_THAT(text_of(folder / "run/report.html"), Not(HasSubstr(">nan<"))) << c.what;
+    EXPECT_THAT(text_of(folder / "run/metrics.csv"), Not(HasSubstr("nan")));
+    EXPECT_THAT(text_of(folder / "run/report.html"), Not(HasSubstr(">nan<")));
 
     // The checkpoint holds all that predictions need.
     const TrainedModel trained = load_trained(folder / "run/last.h5");
-    EXPECT_EQ(trained.preparation.channels, 5) << c.what;
+    EXPECT_EQ(trained.preparation.channels, 5);
     const auto backend = make_cpu_backend(1);
     Predictor predictor(trained, *backend, 2);
     std::vector<Array> samples;
-    for (std::int64_t i = 0; i < 3; ++i) {
-      Array& sample = samples.emplace_back(Dtype::f32, Shape{5, 6, 4});
-      data.test->load(i, {}, sample.data<float>());
-    }
+    for (std::int64_t i = 0; i < 3; ++i) samples.push_back(Array::from(sample_values(*data.test, i), {5, 6, 4}));
     const auto scores = predictor(samples);
     ASSERT_EQ(scores.size(), 3u);
     if (predictor.is_dense()) {  // the shares of a mask's classes
@@ -146,27 +143,22 @@ TEST(Targets, ThatAreIgnoredCountNowhere) {
   for (int i = 0; i < 64; ++i)
     for (int p = 0; p < 24; ++p)
       masks.push_back(p % 2 == 1 || i % 4 == 0 ? 2 : static_cast<std::uint8_t>((i + p / 5) % 2));
-  write_file(folder / "data/images.npy", five_channels());
-  write_file(folder / "data/labels.npy", npy("|u1", "(64, 6, 4)", masks));
   for (const char* loss : {"cross_entropy: {ignore_index: 2}", "focal: {ignore_index: 2}",
                            "loss_sum: {losses: [{loss: {cross_entropy: {ignore_index: 2}}, weight: 2}]}"}) {
     std::vector<Evaluation> results;
-    for (const char* batch : {"batch: 8", "batch: 1"}) {
-      std::string text = kConfig + "loss: {" + loss + "}\nmodel: [{conv2d: {out: 3, kernel: 3, pad: 1}}]\n" +
-                         "metrics: [iou, log_loss]\n";
-      text.replace(text.find("FOLDER"), 6, (folder / "data").string());
-      text.replace(text.find("RATE"), 4, "0.01");
-      text.replace(text.find("batch: 8"), 8, batch);
-      text.replace(text.find("holdout: 0.25"), 13, "holdout: 0.15");
-      const TrainConfig config = config_in(text);
+    for (const char* loading : {"batch: 8, holdout: 0.15", "batch: 1, holdout: 0.15"}) {
+      const TrainConfig config = config_in(text_with(
+          folder, npy("|u1", "(64, 6, 4)", masks),
+          fmt::format("loss: {{{}}}\nmodel: [{{conv2d: {{out: 3, kernel: 3, pad: 1}}}}]\nmetrics: [iou, log_loss]\n",
+                      loss),
+          "0.01", loading));
       const Evaluation& result = results.emplace_back(Trainer(config, {}).evaluate());
       const std::shared_ptr<const Dataset> test = config.data.open().test;
       ASSERT_EQ(result.worst.size(), static_cast<std::size_t>(test->size())) << "all samples are examples";
       double right = 0, counted = 0;
       for (const Example& example : result.worst) {
         double wrong = 0;
-        std::vector<std::int32_t> truth(24);
-        test->load_target(example.index, {}, std::as_writable_bytes(std::span(truth)));
+        const std::vector<std::int32_t> truth = sample_target<std::int32_t>(*test, example.index);
         for (std::size_t p = 0; p < 24; ++p) {
           if (truth[p] == 2) continue;
           const bool is_right = truth[p] == example.output.data<std::int32_t>()[p];
@@ -184,41 +176,32 @@ TEST(Targets, ThatAreIgnoredCountNowhere) {
   }
 }
 
-TrainConfig config_of(const TempFolder& folder, const Bytes& labels, const std::string& more) {
-  write_file(folder / "images.npy", five_channels());
-  write_file(folder / "labels.npy", labels);
-  std::string text = kConfig + more;
-  text.replace(text.find("FOLDER"), 6, folder.path().string());
-  text.replace(text.find("RATE"), 4, "0.01");
-  return config_in(text);
-}
-
 TEST(Targets, OfWhichNoneCountsHaveNoLoss) {
   const TempFolder folder;
   const TrainConfig config =
-      config_of(folder, npy("|u1", "(64, 6, 4)", Bytes(64 * 24, 2)),
-                "loss: {cross_entropy: {ignore_index: 2}}\nmodel: [{conv2d: {out: 3, kernel: 3, pad: 1}}]\n");
-  EXPECT_EQ(error_of(Fault::data, [&] { Trainer(config).evaluate(); }),
-            "the loss ignores every label of the 16 samples of the test half (ignore_index 2); mend the labels, or "
-            "change ignore_index");
+      config_with(folder, npy("|u1", "(64, 6, 4)", Bytes(64 * 24, 2)),
+                  "loss: {cross_entropy: {ignore_index: 2}}\nmodel: [{conv2d: {out: 3, kernel: 3, pad: 1}}]\n");
+  EXPECT_FAULT(
+      data,
+      testing::Eq(
+          "the loss ignores every label of the 16 samples of the test half (ignore_index 2); mend the labels, or "
+          "change ignore_index"),
+      Trainer(config).evaluate());
 }
 
 // The configuration is the run's own, so advice to change the model would be of no use.
 TEST(Targets, ThatFitTheRunNoLongerAreTheDatasFault) {
-  const TempFolder folder;
-  const std::string run = (folder / "run").string();
+  const Workplace folder;
   const Case c = cases()[0];
-  const TrainConfig config = config_of(folder, c.labels, "model: " + c.model + "\n");
-  std::ofstream(folder / "net.yaml") << config_text(config);
-  const Ran begun = run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run);
-  ASSERT_EQ(begun.code, 0) << begun.output;
+  folder.write("net.yaml", text_with(folder, c.labels, "model: " + c.model + "\n"));
+  ASSERT_EQ(folder.trainer("--config net.yaml --run run").code, 0);
   Bytes labels = c.labels;
   labels.back() = 9;
-  write_file(folder / "labels.npy", labels);
-  for (const char* set : {"", " --set steps=8"}) {
-    expect_ran(run_program("trainer --resume --run " + run + set), 5, "the model has 3 outputs, the data 10 classes",
+  write_file(folder / "data/labels.npy", labels);
+  for (const char* set : {"", " --set steps=8"})
+    expect_ran(folder.trainer(std::string("--resume --run run") + set), 5,
+               "the model has 3 outputs, the data 10 classes",
                "; but the run trained with this configuration, so its data have changed: ");
-  }
 }
 
 TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
@@ -263,8 +246,8 @@ TEST(Targets, ThatDoNotFitAreSaidBeforeTheRun) {
   };
   for (const auto& c : kCases) {
     const TempFolder folder;
-    const TrainConfig config = config_of(folder, all[c.data].labels, c.more + "model: " + c.model + "\n");
-    EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr(c.words)) << c.model << c.more;
+    const TrainConfig config = config_with(folder, all[c.data].labels, c.more + "model: " + c.model + "\n");
+    EXPECT_FAULT(usage, c.words, Trainer trainer(config)) << c.model << c.more;
   }
 }
 
@@ -282,9 +265,9 @@ TEST(Targets, OfMasksThatTeachNothingAreTold) {
   };
   for (const auto& [masks, warning] : kCases) {
     const TempFolder folder;
-    const std::string text = Trainer(config_of(folder, npy("|u1", "(64, 6, 4)", masks),
-                                               "loss: {cross_entropy: {ignore_index: 255}}\n"
-                                               "model: [{conv2d: {out: 2, kernel: 1}}]\n"))
+    const std::string text = Trainer(config_with(folder, npy("|u1", "(64, 6, 4)", masks),
+                                                 "loss: {cross_entropy: {ignore_index: 255}}\n"
+                                                 "model: [{conv2d: {out: 2, kernel: 1}}]\n"))
                                  .summary();
     EXPECT_THAT(text, HasSubstr(warning));
     EXPECT_EQ(text.find("warning") == std::string::npos, warning.empty()) << text;
@@ -296,7 +279,7 @@ TEST(Targets, OfAClassApartAreTold) {
   Bytes classes;
   for (std::size_t i = 0; i < 64; ++i) classes.push_back(i == 7 ? 255 : i % 3);
   const TrainConfig config =
-      config_of(folder, npy("|u1", "(64,)", classes), "model: [flatten, {linear: {out: 256}}]\n");
+      config_with(folder, npy("|u1", "(64,)", classes), "model: [flatten, {linear: {out: 256}}]\n");
   EXPECT_THAT(Trainer(config).summary(),
               HasSubstr(": labels[7] is of class 255, the next below is 2; correct it, unless"));
 }
@@ -307,38 +290,28 @@ TEST(Targets, OutsideTheRangeOfTheLossAreRefused) {
                            "{loss_sum: {losses: [{loss: mean_squared}, "
                            "{loss: binary_cross_entropy}]}}"}) {
     const TempFolder folder;
-    const TrainConfig config = config_of(folder, cases()[1].labels, std::string("loss: ") + loss + "\n" + model);
+    const TrainConfig config = config_with(folder, cases()[1].labels, std::string("loss: ") + loss + "\n" + model);
     const std::string refused = " has the target -1, expected a number from 0 to 1, which the loss takes; mend the";
-    EXPECT_THAT(error_of(Fault::data, [&] { Trainer(config).train(); }), HasSubstr(refused)) << loss;
-    EXPECT_THAT(error_of(Fault::data, [&] { Trainer(config).evaluate(); }), HasSubstr(refused)) << loss;
+    EXPECT_FAULT(data, refused, Trainer(config).train()) << loss;
+    EXPECT_FAULT(data, refused, Trainer(config).evaluate()) << loss;
   }
 }
 
 TEST(Targets, PredictReadsArrays) {
-  const TempFolder folder;
-  write_file(folder / "data/images.npy", five_channels());
-  write_file(folder / "data/labels.npy", cases()[0].labels);
-  std::string text = kConfig + "model: " + cases()[0].model + "\n";
-  text.replace(text.find("FOLDER"), 6, (folder / "data").string());
-  text.replace(text.find("RATE"), 4, "0.02");
-  std::ofstream(folder / "net.yaml") << text;
-  const std::string run = (folder / "run").string();
-  ASSERT_EQ(run_program("trainer --config " + (folder / "net.yaml").string() + " --run " + run).code, 0);
+  const Workplace folder;
+  folder.write("net.yaml", text_with(folder, cases()[0].labels, "model: " + cases()[0].model + "\n", "0.02"));
+  ASSERT_EQ(folder.trainer("--config net.yaml --run run").code, 0);
   {
     Hdf5File file(folder / "new.h5");  // channels last, which the model's shape tells
     std::vector<std::uint8_t> pixels(2 * 24 * 5, 8);
     for (std::size_t p = 0; p < 24; ++p) pixels[p * 5 + 2] = 108, pixels[120 + p * 5] = 108;
     file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {2, 6, 4, 5}, pixels);
   }
-  const std::string file = (folder / "new.h5").string();
-  expect_ran(run_program("trainer predict " + file + " --csv --topk 1 --run " + run), 0, file + "[0],1,2,",
-             file + "[1],1,0,");
-  const Ran eval = run_program("trainer eval --run " + run);
-  EXPECT_THAT(eval.output, HasSubstr("test accuracy 1.0000 loss ")) << eval.output;
+  expect_ran(folder.trainer("predict new.h5 --csv --topk 1 --run run"), 0, "new.h5[0],1,2,", "new.h5[1],1,0,");
+  expect_ran(folder.trainer("eval --run run"), 0, "test accuracy 1.0000 loss ");
   // A picture has no five channels.
   write_file(folder / "cat.png", {0x89});
-  EXPECT_THAT(run_program("trainer predict " + (folder / "cat.png").string() + " --run " + run).output,
-              HasSubstr("takes 5 channels, which no picture has"));
+  EXPECT_THAT(folder.trainer("predict cat.png --run run").output, HasSubstr("takes 5 channels, which no picture has"));
 }
 
 }  // namespace

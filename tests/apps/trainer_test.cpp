@@ -1,6 +1,7 @@
 // The training loop: what it leaves, that stopping changes nothing, and what it refuses.
 #include "nixie/apps/trainer/trainer.h"
 
+#include "nixie/tests/apps/pages.h"
 #include "nixie/tests/apps/poisoned.h"
 #include "nixie/tests/apps/printed.h"
 #include "nixie/tests/apps/support.h"
@@ -8,23 +9,16 @@
 namespace nixie {
 namespace {
 
-std::vector<std::string> lines_of(const fs::path& path) {
-  std::istringstream text(text_of(path));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST(Trainer, LeavesARowPerIntervalAndEvaluation) {
   const TempFolder folder;
   train_all(folder.path(), small_config());
-  const std::vector<std::string> rows = lines_of(folder / "metrics.csv");
+  const std::vector<std::string> rows = lines_of(text_of(folder / "metrics.csv"));
   const std::vector<std::string> expected = {"epoch,step,split", "1,4,train",  "1,8,train",  "1,10,train",
                                              "1,10,test",        "2,14,train", "2,18,train", "2,20,train",
                                              "2,20,test",        "3,23,train", "3,23,test"};
   ASSERT_EQ(rows.size(), expected.size());
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(rows[i].starts_with(expected[i] + ",")) << rows[i];
-  EXPECT_EQ(lines_of(folder / "timing.csv").size(), 1u + 7u);
+  EXPECT_EQ(lines_of(text_of(folder / "timing.csv")).size(), 1u + 7u);
   EXPECT_EQ(config_text(load_config(folder / "config.yaml")), config_text(small_config()));
 }
 
@@ -61,11 +55,8 @@ TEST(Trainer, NoRowBeforeAnEvaluationIsOfFewSteps) {
 }
 
 TEST(Trainer, LearnsGlyphs) {
-  TrainConfig config = small_config();
-  config.data = Glyphs{.train = 2000, .test = 300, .batch = 20};
-  config.schedule = ConstantRate{.rate = 0.01};
-  config.steps = 0;
-  Trainer trainer(config);
+  Trainer trainer(small_config(
+      "", {"data.glyphs.train=2000", "data.glyphs.test=300", "steps=0", "schedule={constant: {rate: 0.01}}"}));
   const double before = trainer.evaluate().accuracy;
   EXPECT_TRUE(trainer.train());
   const Evaluation after = trainer.evaluate();
@@ -187,17 +178,13 @@ TEST(Trainer, ADamagedCheckpointFallsBackToTheBestOne) {
     EXPECT_EQ(trainer.step(), best);
   }
   std::ofstream(folder / "best.h5", std::ios::binary) << "no checkpoint";
-  const std::string line =
-      error_of(Fault::checkpoint, [&] { Trainer(small_config(), {.run = folder.path()}).resume(); });
-  EXPECT_THAT(line, HasSubstr("best.h5"));
+  EXPECT_FAULT(checkpoint, "best.h5", Trainer(small_config(), {.run = folder.path()}).resume());
 }
 
 // A run's model, data and optimizer do not change unasked, and a change must fit the checkpoint.
 TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
   const TempFolder folder;
-  TrainConfig begun = small_config();
-  begun.steps = 3;
-  train_all(folder.path(), begun);
+  train_all(folder.path(), small_config("", {"steps=3"}));
   using C = TrainConfig;
   const auto with_samples = [](std::int64_t train) {
     return [=](C& c) { c.data = Glyphs{.train = train, .test = 50, .batch = 20}; };
@@ -244,27 +231,23 @@ TEST(Trainer, RefusesTheCheckpointOfAnotherRun) {
 
 TEST(Trainer, FurtherMetricsHaveColumnsAndTimeGoesOn) {
   const TempFolder folder;
-  TrainConfig config = small_config();
-  config.metrics = {AnyMetric(Recall{}), AnyMetric(TopK{.k = 2}), AnyMetric(TopK{.k = 10})};
+  const TrainConfig config = small_config("metrics: [recall, {top_k: {k: 2}}, {top_k: {k: 10}}]\n");
   train_until(13, folder.path(), config);
-  std::vector<std::string> rows = lines_of(folder / "timing.csv");
+  std::vector<std::string> rows = lines_of(text_of(folder / "timing.csv"));
   std::ofstream(folder / "timing.csv") << rows[0] << "\n" << rows[1] << "\n2,12,1000.5,3\n";
   train_rest(folder.path(), config);
-  rows = lines_of(folder / "metrics.csv");
+  rows = lines_of(text_of(folder / "metrics.csv"));
   EXPECT_EQ(rows[0], "epoch,step,split,loss,accuracy,learning_rate,recall,top_k,top_k_2");
   for (const std::string& row : rows) EXPECT_EQ(std::count(row.begin(), row.end(), ','), 8) << row;
   EXPECT_THAT(rows[1], EndsWith(",,,"));
   EXPECT_THAT(rows.back(), ContainsRegex(",0?[0-9.]+,[0-9.]+,1$"));  // all ten classes hold every label
-  EXPECT_THAT(lines_of(folder / "timing.csv").back(), StartsWith("3,23,100"));
+  EXPECT_THAT(lines_of(text_of(folder / "timing.csv")).back(), StartsWith("3,23,100"));
 }
 
 // A run that is to stop while it evaluates does not finish the evaluation first, and the resumed one begins with it.
 TEST(Trainer, AnEvaluationIsInterrupted) {
   const TempFolder whole, broken;
-  TrainConfig config = small_config();
-  config.data = Glyphs{.train = 205, .test = 500, .batch = 20};
-  config.epochs = 2;
-  config.steps = 0;
+  const TrainConfig config = small_config("", {"data.glyphs.test=500", "epochs=2", "steps=0"});
   train_all(whole.path(), config);
   for (const std::int64_t stop_at : {10, 20}) {  // the second evaluation is also the run's end
     Trainer trainer(config, {.run = broken.path()});
@@ -283,9 +266,7 @@ TEST(Trainer, AnEvaluationIsInterrupted) {
 // A request that comes while it evaluates does not wait for the end of the evaluation, and changes nothing else.
 TEST(Trainer, SavesOnRequestInsideAnEvaluation) {
   const TempFolder whole, broken;
-  TrainConfig config = small_config();
-  config.data = Glyphs{.train = 205, .test = 500, .batch = 20};
-  config.steps = 13;
+  const TrainConfig config = small_config("", {"data.glyphs.test=500", "steps=13"});
   train_all(whole.path(), config);
   int asked = 0, saves = 0;
   const auto saved = [&](const auto&... save_now) {
@@ -315,8 +296,7 @@ TEST(Trainer, SavesOnRequestAndGoesOn) {
 
 TEST(Trainer, AResumedRunSaysWhatChanged) {
   const TempFolder folder;
-  TrainConfig config = small_config();
-  config.steps = 3;
+  TrainConfig config = small_config("", {"steps=3"});
   train_all(folder.path(), config);
   const auto printed = [&](const TrainConfig& other) {
     const Printed out;
@@ -335,20 +315,13 @@ TEST(Trainer, AResumedRunSaysWhatChanged) {
 }
 
 TEST(Trainer, RefusesWhatDoesNotFit) {
-  TrainConfig config = small_config();
-  config.model = Mlp{.classes = 9};
-  EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("9 outputs, the data 10 classes"));
-  config.model = AnyModel(Sequential{Conv2d{.out = 4}});
-  EXPECT_THAT(error_of(Fault::usage, [&] { Trainer trainer(config); }), HasSubstr("expected one number per class"));
+  EXPECT_FAULT(usage, "9 outputs, the data 10 classes", Trainer{small_config("", {"model={mlp: {classes: 9}}"})});
+  EXPECT_FAULT(usage, "expected one number per class", Trainer{small_config("", {"model=[{conv2d: {out: 4}}]"})});
   const std::string net =
       "data: glyphs\nepochs: 1\nmodel:\n- flatten\n- sequential:\n  - relu\n  - {conv2d: {out: 4}, name: c}\n";
-  EXPECT_THAT(error_of([&] { Trainer trainer(config_in(net)); }), StartsWith("run.yaml:7:5: 1.c (conv2d): "));
-  config = small_config();
-  config.data = Glyphs{.train = 10, .test = 10, .batch = 20};
-  EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("too few for a batch of 20"));
-  config = small_config();
-  config.data = Mnist{.path = "/nonexistent"};
-  EXPECT_THAT(error_of(Fault::data, [&] { Trainer trainer(config); }), HasSubstr("/nonexistent"));
+  EXPECT_FAULT(usage, StartsWith("run.yaml:7:5: 1.c (conv2d): "), Trainer trainer(config_in(net)));
+  EXPECT_FAULT(data, "too few for a batch of 20", Trainer{small_config("", {"data.glyphs.train=10"})});
+  EXPECT_FAULT(data, "/nonexistent", Trainer{small_config("", {"data={mnist: {path: /nonexistent}}"})});
 }
 
 }  // namespace

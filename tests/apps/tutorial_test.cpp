@@ -1,22 +1,10 @@
 // The tutorial's commands and the recipes' sweep, run in order as by a reader, on small pictures in place of photos.
 #include "nixie/tests/apps/expect_ran.h"
+#include "nixie/tests/apps/pages.h"
 #include "nixie/tests/data/pictures.h"
 
 namespace nixie {
 namespace {
-
-/// The lines of the page that begin with `$ trainer`, without the prompt; a backslash at the end joins two.
-std::vector<std::string> commands_of(const fs::path& page) {
-  std::vector<std::string> commands;
-  std::istringstream text(text_of(page));
-  for (std::string line; std::getline(text, line);) {
-    if (!line.starts_with("$ trainer ")) continue;
-    std::string command = line.substr(2);
-    while (command.ends_with('\\') && std::getline(text, line)) command.back() = ' ', command += line;
-    commands.push_back(command);
-  }
-  return commands;
-}
 
 void write_photos(const TempFolder& folder) {
   for (int digit = 0; digit < 10; ++digit)
@@ -26,12 +14,11 @@ void write_photos(const TempFolder& folder) {
 }
 
 TEST(Tutorial, ItsCommandsRun) {
-  const TempFolder folder;
+  const Workplace folder;
   write_photos(folder);
-  const std::vector<std::string> commands = commands_of(fs::path(NIXIE_SOURCE_DIR) / "docs/tutorial.md");
+  const std::vector<std::string> commands = blocks_of(fs::path(NIXIE_SOURCE_DIR) / "docs/tutorial.md", "$");
   EXPECT_GE(commands.size(), 12u);
-  for (const std::string& command : commands)
-    expect_ran(run_program(command, "cd '" + folder.path().string() + "'; "), 0);
+  for (const std::string& command : commands) expect_ran(folder.run(command), 0);
   for (const char* file : {"runs/photos/1/report.html", "runs/photos/1/best.h5", "hands.onnx", "packed/train.packed"})
     EXPECT_TRUE(fs::exists(folder / file)) << file;
 }
@@ -39,10 +26,7 @@ TEST(Tutorial, ItsCommandsRun) {
 TEST(Recipes, TheSweepRuns) {
   const TempFolder folder;
   write_photos(folder);
-  const std::string page = text_of(fs::path(NIXIE_SOURCE_DIR) / "docs/recipes.md");
-  const std::size_t begin = page.find("```sh\n") + 6, end = page.find("```", begin);
-  ASSERT_NE(end, std::string::npos);
-  std::string script = page.substr(begin, end - begin);
+  std::string script = blocks_of(fs::path(NIXIE_SOURCE_DIR) / "docs/recipes.md", "sh").at(0);
   const std::size_t epochs = script.find("epochs=3");
   ASSERT_NE(epochs, std::string::npos);
   script.replace(epochs, 8, "epochs=1");

@@ -129,7 +129,7 @@ TEST_F(NeonTest, AConvNetWithRepeatedAnchors) {
   ASSERT_EQ(config.parameter_groups.size(), 2u);
   std::string broken = kConvNet;
   broken.erase(broken.find("epochs:") + 6, 1);
-  EXPECT_THAT(error_of([&] { converted(broken); }), HasSubstr(":4:1: no `: ` in this line"));
+  EXPECT_FAULT(usage, ":4:1: no `: ` in this line", converted(broken));
 }
 
 /// A file whose first layer, which ends in line 4, cost and so on are given.
@@ -283,7 +283,7 @@ dataset: {name: I1K, train_config: {image: {height: 112, width: 112, scale: [0.5
   for (const auto& c : kRefused) {
     std::string changed = file;
     changed.replace(changed.find(c.from), c.from.size(), c.to);
-    EXPECT_THAT(error_of([&] { converted(changed); }), HasSubstr(c.expected));
+    EXPECT_FAULT(usage, c.expected, converted(changed));
   }
 }
 
@@ -350,8 +350,7 @@ TEST_F(NeonTest, NoKeyIsDropped) {
       {net("BatchNorm", "{type: Adam}", "SumSquared", "epochs: [1, 2]"), "7:9: epochs is a list, expected an integer"},
   };
   for (const auto& [text, expected] : kCases) {
-    const std::string line = error_of([&] { converted(text); });
-    EXPECT_THAT(line, AllOf(StartsWith(file_.string() + ":"), HasSubstr(expected)));
+    EXPECT_FAULT(usage, AllOf(StartsWith(file_.string() + ":"), HasSubstr(expected)), converted(text));
   }
   // Several at once, each at its place, though three layers repeat it; anchors at the root are no keys of neon.
   const std::string repeated = net("{type: Linear, nout: 4, init: *i}", "{type: Adam}", "SumSquared",
@@ -382,7 +381,7 @@ TEST_F(NeonTest, WhatItCannotConvertIsNamed) {
   for (const auto& each : kCases) {
     std::string text = kMlp;
     text.replace(text.find(each.from), each.from.size(), each.to);
-    EXPECT_THAT(error_of([&] { converted(text); }), HasSubstr(each.expected));
+    EXPECT_FAULT(usage, each.expected, converted(text));
   }
 }
 

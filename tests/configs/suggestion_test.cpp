@@ -21,8 +21,8 @@ void expect_advice(const std::string& line, const std::vector<Row>& rows) {
       text.replace(text.find("WORD"), 4, word);
       if (!text.starts_with("model")) text += "\nmodel: lenet";
       if (!text.starts_with("data")) text += "\ndata: glyphs";
-      EXPECT_THAT(error_of([&] { static_cast<void>(read_config(parse_yaml(text + "\nepochs: 1\n", "f.yaml"))); }),
-                  EndsWith("; " + row.advice))
+      EXPECT_FAULT(usage, EndsWith("; " + row.advice),
+                   static_cast<void>(read_config(parse_yaml(text + "\nepochs: 1\n", "f.yaml"))))
           << word;
     }
   }

@@ -200,9 +200,9 @@ TEST(Yaml, LoadNamesTheFile) {
   const std::string file = testing::TempDir() + "nixie_yaml_test.yaml";
   std::ofstream(file) << "a: 1\n";
   EXPECT_EQ(shape_of(load_yaml(file)), "{a:'1',}");
-  EXPECT_THAT(error_of([] { load_yaml("/no/such.yaml"); }), HasSubstr("/no/such.yaml"));
-  EXPECT_THAT(error_of([] { load_yaml("/tmp"); }), HasSubstr("/tmp is a folder"));
-  EXPECT_THAT(error_of([] { load_yaml("/dev/zero"); }), HasSubstr("more than 1048576 bytes"));
+  EXPECT_FAULT(usage, "/no/such.yaml", load_yaml("/no/such.yaml"));
+  EXPECT_FAULT(usage, "/tmp is a folder", load_yaml("/tmp"));
+  EXPECT_FAULT(usage, "more than 1048576 bytes", load_yaml("/dev/zero"));
   fs::remove(file);
 }
 

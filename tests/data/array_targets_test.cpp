@@ -3,6 +3,7 @@
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/arrays.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -14,13 +15,6 @@ Bytes small_images() {
   return npy("|u1", "(4, 2, 3)", pixels);
 }
 
-template <class T>
-std::vector<T> target_of(const Dataset& dataset, std::int64_t index, const AugmentKey& key = {}) {
-  std::vector<T> values(static_cast<std::size_t>(dataset.target().shape.size()));
-  dataset.load_target(index, key, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
 TEST(ArrayTargets, BeyondTheSignedNumbersAreNotNegative) {
   const Bytes bytes = bytes_of_numbers<std::uint64_t>({3, std::uint64_t{1} << 63, ~std::uint64_t{0}});
   const NumberArray array{.type = "u8", .shape = {3}, .bytes = bytes};
@@ -30,17 +24,14 @@ TEST(ArrayTargets, BeyondTheSignedNumbersAreNotNegative) {
 
 TEST(ArrayTargets, OfANameOf300BytesAreRefused) {
   for (const char* suffix : {"", ".npz", ".h5", ".csv"})
-    EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = "/tmp/" + std::string(300, 'a') + suffix}.open(); }),
-                HasSubstr("aaa"))
-        << suffix;
+    EXPECT_FAULT(data, "aaa", Arrays{.path = "/tmp/" + std::string(300, 'a') + suffix}.open()) << suffix;
 }
 
 TEST(ArrayTargets, OfNoNumbersAreRefused) {
   const TempFolder folder;
   write_file(folder / "images.npy", small_images());
   write_file(folder / "labels.npy", npy("<f4", "(4, 0)", {}));
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
-              HasSubstr("labels has the shape [4, 0], so no target"));
+  EXPECT_FAULT(data, "labels has the shape [4, 0], so no target", Arrays{.path = folder.path()}.open());
 }
 
 TEST(ArrayTargets, AreToldApartByTypeAndShape) {
@@ -129,11 +120,11 @@ TEST(ArrayTargets, OneHotRowsOfOneHalfAloneNameTheOddRow) {
   for (const auto& [train, test, place] : {std::tuple{soft, good, "y_train[2]"}, {good, soft, "y_test[2]"}}) {
     write("train", train);
     write("test", test);
-    EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
-                HasSubstr(fmt::format(
-                    ": {} is no row with one 1 and else 0, as those of the other half are; correct it, or for "
-                    "numbers set data.arrays.target=numbers",
-                    place)));
+    EXPECT_FAULT(data,
+                 fmt::format(": {} is no row with one 1 and else 0, as those of the other half are; correct it, or for "
+                             "numbers set data.arrays.target=numbers",
+                             place),
+                 Arrays{.path = folder.path()}.open());
     EXPECT_EQ((Arrays{.path = folder.path(), .target = "numbers"}.open().train->target()),
               (SampleTarget{Dtype::f32, {3}}));
   }
@@ -159,9 +150,7 @@ TEST(ArrayTargets, OutsideTheRangeOfTheLossAreNamedByTheirRow) {
     std::string refused;
     for (const auto& dataset : {data.train, data.test, joined(data.train, data.test)}) {
       Loader loader(dataset, {.batch = 1, .threads = 1, .targets = {0, 1}}, 0, false);
-      const std::string error = error_of(Fault::data, [&] {
-        while (loader.next()) continue;
-      });
+      const std::string error = error_of(Fault::data, [&] { read_epoch(loader); });
       if (error == "no error") continue;
       EXPECT_THAT(error,
                   HasSubstr(" (" + (folder / place).string() + ") has the target 2.5, expected a number from 0"));
@@ -174,8 +163,7 @@ TEST(ArrayTargets, OutsideTheRangeOfTheLossAreNamedByTheirRow) {
 TEST(ArrayTargets, OfTablesAreNamedByTheirLine) {
   const TempFolder folder;
   std::ofstream(folder / "t.csv") << "size,kind\n1,0\n\n2,-1\n3,0\n";
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder / "t.csv"}.open(); }),
-              HasSubstr("t.csv:4 has the target -1, expected classes from 0 on"));
+  EXPECT_FAULT(data, "t.csv:4 has the target -1, expected classes from 0 on", Arrays{.path = folder / "t.csv"}.open());
 }
 
 // One rule with masks in PNG files.
@@ -197,7 +185,7 @@ TEST(ArrayTargets, PixelsMayBeOfNoClass) {
       EXPECT_EQ(half->classes(), c.classes) << c.labels.back();
       EXPECT_EQ(half->labels_without_class(), c.without_class) << c.labels.back();
     }
-    EXPECT_EQ(target_of<std::int32_t>(*data.train, 0)[0], mask[0]);
+    EXPECT_EQ(sample_target<std::int32_t>(*data.train, 0)[0], mask[0]);
   }
   EXPECT_THAT(error_with("<i4", "(4,)", bytes_of_numbers<std::int32_t>({0, 1, -100, 1})),
               HasSubstr("labels[2] has the target -100"));
@@ -226,19 +214,18 @@ TEST(ArrayTargets, MasksMoveWithTheirImages) {
   write_file(folder / "masks.npy", npy("|u1", "(4, 5, 5)", pixels));
   const Arrays options{.path = folder.path(), .pad = 2, .flip = true, .holdout = 0.25f};
   const auto train = options.open().train;
-  std::vector<std::uint8_t> image(25);
   bool has_moved = false;
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
     const AugmentKey key{.seed = 1, .epoch = epoch, .training = true};
-    train->bytes()->load_bytes(1, key, image);
-    const auto mask = target_of<std::int32_t>(*train, 1, key);
+    const Bytes image = sample_bytes(*train, 1, key);
+    const auto mask = sample_target<std::int32_t>(*train, 1, key);
     EXPECT_EQ(std::vector<std::int32_t>(image.begin(), image.end()), mask) << epoch;
-    has_moved |= mask != target_of<std::int32_t>(*train, 1);
+    has_moved |= mask != sample_target<std::int32_t>(*train, 1);
   }
   EXPECT_TRUE(has_moved);
   Arrays turned = options;
   turned.augment.rotation = 10;
-  EXPECT_THAT(error_of(Fault::usage, [&] { turned.open(); }), HasSubstr("masks move with their images under pad"));
+  EXPECT_FAULT(usage, "masks move with their images under pad", turned.open());
 }
 
 TEST(ArrayImages, OfNumbersAreNormalised) {
@@ -250,9 +237,8 @@ TEST(ArrayImages, OfNumbersAreNormalised) {
   EXPECT_EQ(data.train->sample_shape(), (Shape{2, 1, 1}));
   EXPECT_EQ(data.train->bytes(), nullptr);
   double sum = 0, square = 0;
-  std::vector<float> pixels(2);
   for (std::int64_t i = 0; i < 3; ++i) {
-    data.train->load(i, {}, pixels);
+    const std::vector<float> pixels = sample_values(*data.train, i);
     sum += pixels[0], square += pixels[0] * pixels[0];
     EXPECT_EQ(pixels[1], 0);  // a channel that never changes has no deviation to divide by
   }
@@ -260,12 +246,11 @@ TEST(ArrayImages, OfNumbersAreNormalised) {
   EXPECT_NEAR(square / 3, 1, 1e-5);
   // A prediction's conversion of the number itself.
   const Preparation preparation = data.train->preparation();
-  data.test->load(0, {}, pixels);
-  const double raw = pixels[0] * preparation.deviation[0] * 255 + preparation.mean[0] * 255;
+  const double value = sample_values(*data.test, 0)[0],
+               raw = value * preparation.deviation[0] * 255 + preparation.mean[0] * 255;
   EXPECT_NEAR(std::remainder(raw, 2), 0, 1e-3);  // 100, 102, 104 or 106
   const Splits plain = Arrays{.path = folder.path(), .normalize = false, .holdout = 0.25f}.open();
-  plain.train->load(0, {}, pixels);
-  EXPECT_EQ(pixels[1], 7);
+  EXPECT_EQ(sample_values(*plain.train, 0)[1], 7);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "nixie/data/files/input_file.h"
 #include "nixie/data/files/npy_file.h"
 #include "nixie/tests/data/arrays.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -36,14 +37,13 @@ TEST(NpyFile, HasAsManyArraysAsItsDirectory) {
   EXPECT_THAT(NpyFile(folder / "x.npz").names(), ElementsAre("a", "b", "c"));
   EXPECT_THAT(*integers_of(NpyFile(folder / "x.npz").array("c")), ElementsAre(1));
   write_file(folder / "x.npz", npz(arrays, 2));
-  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "x.npz"); }),
-              HasSubstr("x.npz: has more entries than the 2 of its directory"));
+  EXPECT_FAULT(data, "x.npz: has more entries than the 2 of its directory", NpyFile(folder / "x.npz"));
   write_file(folder / "x.npz", npz(arrays, 4));
-  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "x.npz"); }), HasSubstr("has a damaged directory"));
+  EXPECT_FAULT(data, "has a damaged directory", NpyFile(folder / "x.npz"));
   Bytes lost = npz(arrays, 0xffff);
   lost[lost.size() - 22 - 20 + 15] = 0xff;  // the offset of zip64's end
   write_file(folder / "x.npz", lost);
-  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "x.npz"); }), HasSubstr("is cut off"));
+  EXPECT_FAULT(data, "is cut off", NpyFile(folder / "x.npz"));
 }
 
 TEST(NpyFile, EveryDamagedByteIsRefusedOrHarmless) {
@@ -143,9 +143,9 @@ TEST(NpyFile, SaysWhatItCannotRead) {
   EXPECT_THAT(NpyFile(folder / "a").array("images").shape, ElementsAre(0, 7));
   write_file(folder / "a/images.npy", npy("<i2", "(3,)", {255, 255, 0, 1, 2, 0}));
   EXPECT_THAT(*integers_of(NpyFile(folder / "a").array("images")), ElementsAre(-1, 256, 2));
-  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "a").array("none"); }), HasSubstr("the arrays are images"));
+  EXPECT_FAULT(data, "the arrays are images", NpyFile(folder / "a").array("none"));
   fs::create_directory(folder / "empty");
-  EXPECT_THAT(error_of(Fault::data, [&] { NpyFile(folder / "empty"); }), HasSubstr("holds no .npy file"));
+  EXPECT_FAULT(data, "holds no .npy file", NpyFile(folder / "empty"));
 }
 
 TEST(Arrays, ChannelsComeFirst) {
@@ -154,10 +154,9 @@ TEST(Arrays, ChannelsComeFirst) {
   EXPECT_EQ(last.train->size(), 3);
   EXPECT_EQ(last.test->size(), 1);
   EXPECT_EQ(last.train->classes(), 3);
-  std::vector<std::uint8_t> bytes(12);
-  EXPECT_EQ(last.train->bytes()->load_bytes(1, {}, bytes), 0);
-  EXPECT_THAT(bytes, ElementsAre(12, 15, 18, 21, 13, 16, 19, 22, 14, 17, 20, 23));
-  EXPECT_EQ(last.test->bytes()->load_bytes(0, {}, bytes), 1);
+  EXPECT_EQ(sample_label(*last.train, 1), 0);
+  EXPECT_THAT(sample_bytes(*last.train, 1), ElementsAre(12, 15, 18, 21, 13, 16, 19, 22, 14, 17, 20, 23));
+  EXPECT_EQ(sample_label(*last.test, 0), 1);
 
   const TempFolder folder;
   write_file(folder / "images.npy", npy("|u1", "(2, 3, 1, 2)", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
@@ -166,8 +165,7 @@ TEST(Arrays, ChannelsComeFirst) {
   EXPECT_EQ(first.train->sample_shape(), (Shape{3, 1, 2}));
   EXPECT_EQ(first.train->size() + first.test->size(), 2);
   EXPECT_EQ(first.train->classes(), 5);
-  std::vector<float> pixels(6);
-  first.train->load(0, {}, pixels);  // each channel of mean 0 and deviation 1
+  const std::vector<float> pixels = sample_values(*first.train, 0);  // each channel of mean 0 and deviation 1
   for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(pixels[i], i % 2 == 0 ? -1 : 1, 1e-3);
 }
 
@@ -193,15 +191,14 @@ TEST(Arrays, TakesAnyNumberOfChannels) {
     EXPECT_EQ(data.train->sample_shape(), c.sample) << c.what;
     EXPECT_EQ(data.train->bytes()->normalization().mean().size(), static_cast<std::size_t>(c.sample[0])) << c.what;
     const bool is_last = std::string(c.what).find("last") != std::string::npos || c.layout == std::string("last");
-    std::vector<std::uint8_t> bytes(30);
-    data.train->bytes()->load_bytes(0, {}, bytes);
+    const Bytes bytes = sample_bytes(*data.train, 0);
     EXPECT_EQ(bytes[1] - bytes[0], is_last ? c.sample[0] : 1) << c.what;
   }
   const TempFolder folder;
   write_file(folder / "images.npy", npy("|u1", "(1, 2, 3, 2)", Bytes(12)));
   write_file(folder / "labels.npy", npy("|u1", "(1,)", {0}));
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
-              HasSubstr("images has the shape [1, 2, 3, 2]: either axis may be the channels; set layout"));
+  EXPECT_FAULT(data, "images has the shape [1, 2, 3, 2]: either axis may be the channels; set layout",
+               Arrays{.path = folder.path()}.open());
 }
 
 TEST(Arrays, SaysWhatDoesNotFit) {
@@ -229,8 +226,7 @@ TEST(Arrays, SaysWhatDoesNotFit) {
   EXPECT_THAT(error_with(two, npy("<f4", "(2,)", {0, 0, 0, 0, 0, 0, 0x80, 0x7f})),
               HasSubstr("labels[1] has the target inf, expected numbers that are finite in f32"));
   fs::remove(folder / "labels.npy");
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder.path()}.open(); }),
-              HasSubstr("holds images, expected x_train"));
+  EXPECT_FAULT(data, "holds images, expected x_train", Arrays{.path = folder.path()}.open());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "nixie/data/cifar.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -141,9 +142,7 @@ TEST(Augment, DatasetsDrawByIndexAndEpochAndNotInEvaluation) {
       .scale = {0.1f, 1}, .rotation = 20, .brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f, .erase = 0.5f};
   const auto dataset = options.open().train;
   const auto load = [&](std::int64_t index, std::int64_t epoch, bool training) {
-    Bytes bytes(3 * 16 * 16);
-    dataset->bytes()->load_bytes(index, {.seed = 2, .epoch = epoch, .training = training}, bytes);
-    return bytes;
+    return sample_bytes(*dataset, index, {.seed = 2, .epoch = epoch, .training = training});
   };
   EXPECT_EQ(load(1, 5, true), load(1, 5, true));
   EXPECT_NE(load(1, 5, true), load(1, 6, true));

@@ -3,6 +3,7 @@
 #include "nixie/data/image_folder.h"
 #include "nixie/data/preparation.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -22,9 +23,10 @@ class ClassFolders : public testing::Test {
 TEST_F(ClassFolders, ATestHalfAloneIsRefused) {
   for (const std::vector<std::string>& halves : std::vector<std::vector<std::string>>{
            {"val/a", "val/b", "test/a", "test/b"}, {"Test/a", "Test/b"}, {"val/a", "val/b", ".cache/x"}}) {
-    const std::string error = error_of(Fault::data, [&] { open(halves); });
-    EXPECT_THAT(error, StartsWith((folder_ / "x").string() + "/"));
-    EXPECT_THAT(error, HasSubstr(": a test half, but no training half is beside it; name that folder train"));
+    EXPECT_FAULT(data,
+                 HasParts(StartsWith((folder_ / "x").string() + "/"),
+                          ": a test half, but no training half is beside it; name that folder train"),
+                 open(halves));
   }
   EXPECT_EQ(open({"val", "test"}).train->classes(), 2);  // of pictures: classes
   EXPECT_EQ(open({"test/a", "cat/b"}).train->classes(), 2);
@@ -126,10 +128,9 @@ TEST_F(ClassFolders, ThatTheSystemRefusesAreNoDamage) {
       const Unprivileged user;
       EXPECT_EQ(error_of(Fault::storage,
                          [&] {
-                           std::vector<std::uint8_t> sample(3 * 8 * 8);
                            const Splits data = options.open();
                            for (const auto& half : {data.train, data.test})
-                             for (std::int64_t i = 0; i < half->size(); ++i) half->bytes()->load_bytes(i, {}, sample);
+                             for (std::int64_t i = 0; i < half->size(); ++i) sample_bytes(*half, i);
                          }),
                 (folder_ / "x" / c.error).string())
           << c.damaged;

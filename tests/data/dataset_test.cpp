@@ -4,6 +4,7 @@
 #include "nixie/data/arrays.h"
 #include "nixie/data/loader.h"
 #include "nixie/data/stored_images.h"
+#include "nixie/tests/data/samples.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
@@ -27,12 +28,13 @@ TEST(Joined, HasTheSamplesOfBoth) {
   ASSERT_EQ(labels.size(), 10u);
   std::vector<float> sum(2);
   for (std::int64_t i = 0; i < 10; ++i) {
-    std::vector<float> sample(2), own(2);
     const bool is_first = i < halves.train->size();
     const Dataset& half = is_first ? *halves.train : *halves.test;
-    const std::int32_t label = half.load(is_first ? i : i - halves.train->size(), {}, own);
-    EXPECT_EQ(all->load(i, {}, sample), label);
-    EXPECT_EQ(sample, own);
+    const std::int64_t at = is_first ? i : i - halves.train->size();
+    const std::int32_t label = sample_label(half, at);
+    const std::vector<float> sample = sample_values(*all, i);
+    EXPECT_EQ(sample_label(*all, i), label);
+    EXPECT_EQ(sample, sample_values(half, at));
     EXPECT_EQ(labels[static_cast<std::size_t>(i)], label);
     for (std::size_t c : {0u, 1u}) sum[c] += sample[c];
   }
@@ -45,13 +47,8 @@ TEST(Joined, HasTheTargetsOfBoth) {
   for (int i = 0; i < 8; ++i) rows += fmt::format("{},{}.5\n", i, 10 * i);
   const Splits halves = open(folder, "numbers.csv", rows);
   const auto all = joined(halves.train, halves.test);
-  for (std::int64_t i = 0; i < 8; ++i) {
-    std::vector<float> sample(1);
-    float target = 0;
-    all->load(i, {}, sample);
-    all->load_target(i, {}, std::as_writable_bytes(std::span(&target, 1)));
-    EXPECT_EQ(target, 10 * sample[0] + 0.5f);
-  }
+  for (std::int64_t i = 0; i < 8; ++i)
+    EXPECT_EQ(sample_target<float>(*all, i)[0], 10 * sample_values(*all, i)[0] + 0.5f);
 }
 
 TEST(Joined, KnowsTheLabelsWithoutClassOfBoth) {

@@ -1,16 +1,11 @@
 // Glyphs and Generated: repeatable, of the promised statistics, and neither trivial nor hopeless to learn.
 #include "nixie/data/generated.h"
 #include "nixie/data/glyphs.h"
+#include "nixie/tests/data/samples.h"
 #include "nixie/tests/test.h"
 
 namespace nixie {
 namespace {
-
-std::vector<float> pixels_of(const Dataset& dataset, std::int64_t index, const AugmentKey& key = {}) {
-  std::vector<float> pixels(static_cast<std::size_t>(dataset.sample_shape().size()));
-  dataset.load(index, key, pixels);
-  return pixels;
-}
 
 /// The share of test samples whose nearest class mean is their own class's.
 double nearest_mean_accuracy(const Splits& splits) {
@@ -44,7 +39,7 @@ struct Moments {
 Moments moments(const Dataset& dataset) {
   double sum = 0, squares = 0, count = 0;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(dataset.size(), 500); ++i)
-    for (const double value : pixels_of(dataset, i)) sum += value, squares += value * value, ++count;
+    for (const double value : sample_values(dataset, i)) sum += value, squares += value * value, ++count;
   return {sum / count, std::sqrt(squares / count - sum / count * sum / count)};
 }
 
@@ -54,10 +49,10 @@ TEST(Glyphs, AreRepeatableAndAllDifferent) {
   EXPECT_EQ(a.test->size(), 4000);
   EXPECT_EQ(a.train->sample_shape(), (Shape{1, 28, 28}));
   for (std::int64_t i = 0; i < 50; ++i) {
-    EXPECT_EQ(pixels_of(*a.train, i), pixels_of(*b.train, i));
-    EXPECT_EQ(pixels_of(*a.train, i), pixels_of(*b.train, i, {.seed = 9, .epoch = 3, .training = true}));
-    EXPECT_NE(pixels_of(*a.train, i), pixels_of(*a.train, i + 10)) << "same digit, another hand";
-    EXPECT_NE(pixels_of(*a.train, i), pixels_of(*a.test, i));
+    EXPECT_EQ(sample_values(*a.train, i), sample_values(*b.train, i));
+    EXPECT_EQ(sample_values(*a.train, i), sample_values(*b.train, i, {.seed = 9, .epoch = 3, .training = true}));
+    EXPECT_NE(sample_values(*a.train, i), sample_values(*a.train, i + 10)) << "same digit, another hand";
+    EXPECT_NE(sample_values(*a.train, i), sample_values(*a.test, i));
   }
   EXPECT_EQ((Glyphs{.limit = 30}.open().train->size()), 30);
   EXPECT_EQ((Glyphs{.test = 20, .limit = 30}.open().test->size()), 20);
@@ -69,7 +64,7 @@ TEST(Glyphs, NormalizeToZeroAndOne) {
   EXPECT_NEAR(normal.deviation, 1, 0.05);
   const auto raw = Glyphs{.normalize = false}.open().train;
   for (std::int64_t i = 0; i < 100; ++i)
-    for (const float value : pixels_of(*raw, i)) {
+    for (const float value : sample_values(*raw, i)) {
       EXPECT_GE(value, 0);
       EXPECT_LE(value, 1);
     }
@@ -91,10 +86,10 @@ TEST(Generated, HasAnyShapeAndClassCount) {
     EXPECT_EQ(splits.train->classes(), options.classes);
     EXPECT_EQ(splits.train->size(), options.train);
     for (std::int64_t i = 0; i < splits.train->size(); ++i) {
-      std::vector<float> pixels(static_cast<std::size_t>(splits.train->sample_shape().size()), NAN);
-      EXPECT_EQ(splits.train->load(i, {}, pixels), i % options.classes);
+      const std::vector<float> pixels = sample_values(*splits.train, i);
+      EXPECT_EQ(sample_label(*splits.train, i), i % options.classes);
       for (const float value : pixels) EXPECT_TRUE(std::abs(value) < 20) << value;
-      EXPECT_EQ(pixels, pixels_of(*options.open().train, i)) << "repeatable";
+      EXPECT_EQ(pixels, sample_values(*options.open().train, i)) << "repeatable";
     }
   }
 }
@@ -105,8 +100,8 @@ TEST(Generated, HasNormalStatisticsAndClassesThatCanBeLearnt) {
   EXPECT_NEAR(found.mean, 0, 0.1);
   EXPECT_NEAR(found.deviation, 1, 0.15);
   EXPECT_GT(nearest_mean_accuracy(splits), 0.95);
-  EXPECT_NE(pixels_of(*splits.train, 0), pixels_of(*splits.train, 10)) << "same class, other noise";
-  EXPECT_NE(pixels_of(*splits.train, 0), pixels_of(*splits.test, 0));
+  EXPECT_NE(sample_values(*splits.train, 0), sample_values(*splits.train, 10)) << "same class, other noise";
+  EXPECT_NE(sample_values(*splits.train, 0), sample_values(*splits.test, 0));
   const Moments pattern = moments(*Generated{.noise = 0}.open().train);
   EXPECT_NEAR(std::hypot(pattern.deviation, 0.5), found.deviation, 0.02) << "noise is a deviation";
 }
@@ -124,14 +119,14 @@ TEST(Generated, MasksNameTheClassOfEachPixel) {
   for (std::int64_t i = 0; i < 30; ++i) {
     std::vector<std::int32_t> mask(120);
     read(i, {}, 0, std::as_writable_bytes(std::span(mask)));
-    const std::vector<float> image = pixels_of(*masked.train, i);
+    const std::vector<float> image = sample_values(*masked.train, i);
     std::size_t border = 1;
     while (border < 20 && mask[border] == mask[0]) ++border;
     divided += border < 20;
     EXPECT_EQ(mask[0], i % 3);
     for (std::size_t at = 0; at < 120; ++at) EXPECT_EQ(mask[at], mask[at % 20]);
     for (const std::size_t column : {std::size_t{0}, std::size_t{19}}) {
-      const std::vector<float> pattern = pixels_of(*whole.train, mask[column]);  // sample c is of class c
+      const std::vector<float> pattern = sample_values(*whole.train, mask[column]);  // sample c is of class c
       const float ratio = image[column] / pattern[column];
       for (std::size_t row = 0; row < 12; ++row)
         EXPECT_NEAR(image[row * 20 + column], ratio * pattern[row * 20 + column], 1e-4) << i;
@@ -141,7 +136,7 @@ TEST(Generated, MasksNameTheClassOfEachPixel) {
 }
 
 TEST(Generated, SmoothOverNeighbours) {
-  const auto image = pixels_of(*Generated{.channels = 1, .height = 64, .width = 64, .noise = 0}.open().train, 0);
+  const auto image = sample_values(*Generated{.channels = 1, .height = 64, .width = 64, .noise = 0}.open().train, 0);
   for (std::size_t i = 1; i < 64; ++i) EXPECT_LT(std::abs(image[i] - image[i - 1]), 0.8f);
 }
 

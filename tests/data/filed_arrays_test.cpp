@@ -22,6 +22,19 @@ void write_arrays(const fs::path& path, hid_t type, hid_t native) {
   file.dataset("labels", H5T_STD_I32LE, H5T_NATIVE_INT32, {kSamples}, labels);
 }
 
+/// Writes images and alternating labels.
+template <class T>
+void write_hdf5(const fs::path& path, const std::vector<hsize_t>& shape, const std::vector<T>& pixels,
+                const std::vector<hsize_t>& chunk = {}) {
+  const bool are_bytes = std::is_same_v<T, std::uint8_t>;
+  Bytes labels;
+  for (hsize_t i = 0; i < shape[0]; ++i) labels.push_back(i % 2);
+  Hdf5File file(path);
+  file.dataset("images", are_bytes ? H5T_STD_U8LE : H5T_IEEE_F32LE, are_bytes ? H5T_NATIVE_UINT8 : H5T_NATIVE_FLOAT,
+               shape, pixels, chunk);
+  file.dataset("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {shape[0]}, labels);
+}
+
 /// Every batch of an epoch: pixels, as they reach a step before normalisation, and labels.
 std::vector<std::vector<float>> epoch_of(const std::shared_ptr<const Dataset>& dataset, int threads, bool training) {
   Loader loader(dataset, {.batch = 3, .threads = threads}, 7, training);
@@ -59,13 +72,8 @@ TEST(FiledArrays, HaveAFingerprintOfTheirSamples) {
   const TempFolder folder;
   std::vector<std::uint8_t> pixels(6 * 2 * 2, 1);
   const auto fingerprint = [&](const char* name) {
-    {
-      Hdf5File file(folder / name);
-      file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6, 2, 2}, pixels, {2, 2, 2});
-      file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6}, {0, 1, 0, 1, 0, 1});
-    }
-    const Arrays options{.path = folder / name, .normalize = false, .holdout = 0.5f, .memory = 0};
-    const Splits data = options.open();
+    write_hdf5(folder / name, {6, 2, 2}, pixels, {2, 2, 2});
+    const Splits data = Arrays{.path = folder / name, .normalize = false, .holdout = 0.5f, .memory = 0}.open();
     return std::pair(data.train->fingerprint(), data.test->fingerprint());
   };
   const auto first = fingerprint("a.h5");
@@ -79,11 +87,7 @@ TEST(FiledArrays, ThatAreWrittenToWhileTheyAreReadAreRefused) {
   constexpr std::size_t kSide = 300;  // images that HDF5 does not keep
   Bytes pixels;
   for (std::uint8_t i = 1; i <= 6; ++i) pixels.insert(pixels.end(), kSide * kSide, i);
-  {
-    Hdf5File file(folder / "x.h5");
-    file.dataset("images", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6, kSide, kSide}, pixels);
-    file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6}, {0, 1, 0, 1, 0, 1});
-  }
+  write_hdf5(folder / "x.h5", {6, kSide, kSide}, pixels);
   const auto data = Arrays{.path = folder / "x.h5", .normalize = false, .holdout = 0.5f, .memory = 0}.open().train;
   const auto first = epoch_of(data, 1, false);
   EXPECT_EQ(epoch_of(data, 2, false), first);
@@ -94,9 +98,11 @@ TEST(FiledArrays, ThatAreWrittenToWhileTheyAreReadAreRefused) {
   file.seekp(sample - bytes.begin());
   file.put('\x7f');
   file.close();
-  EXPECT_EQ(error_of(Fault::data, [&] { epoch_of(data, 1, false); }),
-            (folder / "x.h5").string() +
-                ": images has changed since it was read first; put the old file back and resume, or begin a new run");
+  EXPECT_FAULT(
+      data,
+      testing::Eq((folder / "x.h5").string() +
+                  ": images has changed since it was read first; put the old file back and resume, or begin a new run"),
+      epoch_of(data, 1, false));
 }
 
 /// Images of a number each that count what is asked for.
@@ -142,13 +148,9 @@ TEST(FiledArrays, SayWhatIsWrongWithASample) {
   const TempFolder folder;
   std::vector<float> pixels(6 * 2 * 2, 1);
   pixels[4 * 4 + 1] = std::numeric_limits<float>::infinity();
-  {
-    Hdf5File file(folder / "x.h5");
-    file.dataset("images", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {6, 2, 2}, pixels, {2, 2, 2});
-    file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {6}, {0, 1, 0, 1, 0, 1});
-  }
-  const Arrays options{.path = folder / "x.h5", .normalize = false, .holdout = 0.5f, .memory = 0};
-  const Splits data = options.open();  // nothing is read yet
+  write_hdf5(folder / "x.h5", {6, 2, 2}, pixels, {2, 2, 2});
+  const Splits data =
+      Arrays{.path = folder / "x.h5", .normalize = false, .holdout = 0.5f, .memory = 0}.open();  // nothing is read yet
   std::string found;
   std::vector<float> sample(4);
   for (const auto& half : {data.train, data.test})
@@ -162,17 +164,12 @@ TEST(FiledArrays, SayWhatIsWrongWithASample) {
 // HDF5 would give zeros for an array that is not stored in chunks.
 TEST(FiledArrays, AFileThatIsCutOffMeanwhileIsTold) {
   const TempFolder folder;
-  {
-    Hdf5File file(folder / "x.h5");
-    file.dataset("images", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {60, 20, 20}, std::vector<float>(60 * 400, 1));
-    file.dataset<std::uint8_t>("labels", H5T_STD_U8LE, H5T_NATIVE_UINT8, {60}, std::vector<std::uint8_t>(60, 1));
-  }
+  write_hdf5(folder / "x.h5", {60, 20, 20}, std::vector<float>(60 * 400, 1));
   const Splits data = Arrays{.path = folder / "x.h5", .normalize = false, .memory = 0}.open();
   std::vector<float> sample(400);
   data.train->load(0, {}, sample);
   fs::resize_file(folder / "x.h5", 20000);
-  EXPECT_THAT(error_of(Fault::data, [&] { data.train->load(50, {}, sample); }),
-              HasSubstr("is cut off: the file has 20000 bytes, and had "));
+  EXPECT_FAULT(data, "is cut off: the file has 20000 bytes, and had ", data.train->load(50, {}, sample));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "nixie/data/arrays.h"
 #include "nixie/data/files/input_file.h"
 #include "nixie/tests/data/arrays.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -23,10 +24,8 @@ TEST(Hdf5Arrays, HoldWhatNumpysFilesHold) {
   const Splits data = Arrays{.path = folder / "data.h5", .normalize = false, .holdout = 0.5f}.open();
   EXPECT_EQ(data.train->sample_shape(), (Shape{1, 1, 3}));
   EXPECT_EQ(data.train->classes(), 4);
-  std::vector<std::uint8_t> bytes(3);
-  const std::int32_t label = data.train->bytes()->load_bytes(0, {}, bytes);
   const std::int32_t expected[] = {3, 0, 1, 2};
-  EXPECT_EQ(label, expected[bytes[0] / 3]);
+  EXPECT_EQ(sample_label(*data.train, 0), expected[sample_bytes(*data.train, 0)[0] / 3]);
 }
 
 // An enumeration of FALSE and TRUE, as h5py writes them.
@@ -42,9 +41,8 @@ TEST(Hdf5Arrays, HoldBools) {
   for (const double memory : {0, 4}) {
     const Splits data = Arrays{.path = folder / "x.h5", .normalize = false, .holdout = 0.5f, .memory = memory}.open();
     for (const auto& half : {data.train, data.test}) {
-      std::vector<float> pixels(3);
-      const bool is_first = half->load(0, {}, pixels) == 1;
-      EXPECT_THAT(pixels, is_first ? ElementsAre(1, 0, 1) : ElementsAre(0, 1, 1));
+      const bool is_first = sample_label(*half, 0) == 1;
+      EXPECT_THAT(sample_values(*half, 0), is_first ? ElementsAre(1, 0, 1) : ElementsAre(0, 1, 1));
     }
   }
   write(2);
@@ -98,12 +96,8 @@ TEST(Hdf5Arrays, TakeNeonsLayoutInTwoFiles) {
   EXPECT_EQ(data.test->size(), 5);
   EXPECT_EQ(data.train->sample_shape(), (Shape{3, 2, 2}));
   EXPECT_EQ(data.train->target(), (SampleTarget{Dtype::f32, {}}));
-  float target = 0;
-  data.train->load_target(0, {}, std::as_writable_bytes(std::span(&target, 1)));
-  EXPECT_EQ(target, 0.5f);
-  std::vector<float> pixels(12);
-  data.train->load(1, {}, pixels);
-  EXPECT_EQ(pixels[0], 12);
+  EXPECT_EQ(sample_target<float>(*data.train, 0)[0], 0.5f);
+  EXPECT_EQ(sample_values(*data.train, 1)[0], 12);
 }
 
 TEST(Hdf5Arrays, SayWhatTheyCannotRead) {

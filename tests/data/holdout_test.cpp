@@ -41,8 +41,7 @@ TEST(Holdout, OfNothingTrainsOnEverything) {
     EXPECT_EQ(data.test_or_train()->classes(), classes);
     EXPECT_NO_THROW(check_halves(data));
   }
-  EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder / "one", .crop = 8, .resize = 8}.open(); }),
-              HasSubstr("holdout: 0"));
+  EXPECT_FAULT(data, "holdout: 0", ImageFolder{.path = folder / "one", .crop = 8, .resize = 8}.open());
 }
 
 }  // namespace

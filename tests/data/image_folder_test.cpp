@@ -5,6 +5,7 @@
 
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -23,15 +24,15 @@ void write_class(const fs::path& folder, int label, int count) {
 }
 
 ImageFolder options(const TempFolder& folder) {
-  return {.path = folder.path().string(), .crop = 8, .resize = 8, .normalize = false, .holdout = 0.25f};
+  return {.path = folder.path(), .crop = 8, .resize = 8, .normalize = false, .holdout = 0.25f};
 }
 
 /// class -> the files (by their green) that the half holds.
 std::map<int, std::set<int>> files_of(const Dataset& dataset) {
   std::map<int, std::set<int>> files;
-  std::vector<float> image(static_cast<std::size_t>(dataset.sample_shape().size()));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const int label = dataset.load(i, {}, image);
+    const int label = sample_label(dataset, i);
+    const std::vector<float> image = sample_values(dataset, i);
     EXPECT_NEAR(image[0] * 255, 50 * label, 1e-3);
     EXPECT_TRUE(files[label].insert(static_cast<int>(std::lround(image[64] * 255))).second) << "a file came twice";
   }
@@ -59,19 +60,11 @@ TEST(ImageFolder, HoldsOutAShareOfEachClass) {
   EXPECT_EQ(files_of(*options(folder).open().test), files_of(*splits.test)) << "the same every time";
 }
 
-TEST(ImageFolder, TakesTrainAndValOrTest) {
-  for (const char* other : {"val", "test"}) {
-    TempFolder folder;
-    for (int label = 0; label < 2; ++label) {
-      write_class(folder / fmt::format("train/c{}", label), label, 5);
-      write_class(folder / fmt::format("{}/c{}", other, label), label, 3);
-    }
-    const Splits splits = options(folder).open();
-    EXPECT_EQ(splits.train->size(), 10);
-    EXPECT_EQ(splits.test->size(), 6);
-    write_class(folder / (std::string(other) + "/c2"), 2, 1);
-    EXPECT_THAT(error_of(Fault::data, [&] { options(folder).open(); }), HasSubstr("classes are not those of"));
-  }
+// half_sources_test.cpp has the names of halves.
+TEST(ImageFolder, HalvesHaveTheSameClasses) {
+  TempFolder folder;
+  for (const char* name : {"train/c0", "val/c0", "val/c1"}) write_class(folder / name, 0, 3);
+  EXPECT_FAULT(data, "classes are not those of", options(folder).open());
 }
 
 /// The notes of an opened folder, one after the other.
@@ -79,28 +72,6 @@ std::string notes_of(const ImageFolder& folder) {
   std::string all;
   for (const std::string& note : folder.open().notes) all += note + "\n";
   return all;
-}
-
-TEST(ImageFolder, TakesTheHalvesByTheirUsualNamesAndTellsWhatItLeavesOut) {
-  for (const char* other : {"validation", "Valid", "TEST", "val"}) {
-    TempFolder folder;
-    write_class(folder / "Train/a", 0, 5);
-    write_class(folder / (std::string(other) + "/a"), 0, 3);
-    EXPECT_EQ(notes_of(options(folder)), "");
-    write_class(folder / "testing/a", 0, 2);
-    write_class(folder / "extra/a", 0, 2);
-    const Splits splits = options(folder).open();
-    EXPECT_EQ(splits.train->size(), 5);
-    EXPECT_EQ(splits.test->size(), 3);
-    EXPECT_THAT(notes_of(options(folder)),
-                HasSubstr("testing is left out: training reads Train, evaluation " + std::string(other)));
-    EXPECT_THAT(notes_of(options(folder)), HasSubstr("extra is left out"));
-  }
-  TempFolder folder;
-  write_class(folder / "train/a", 0, 8);
-  write_class(folder / "held/a", 0, 3);
-  EXPECT_THAT(notes_of(options(folder)),
-              HasSubstr("held is left out: training reads train, evaluation a share held out of it"));
 }
 
 TEST(ImageFolder, PipesAndLostLinksAreLeftOutWithACount) {
@@ -129,8 +100,8 @@ TEST(ImageFolder, CountsTheFilesItDoesNotTake) {
                                            ": took 12 pictures, left out 2 .gif files, 1 .tiff files, "
                                            "1 files outside the class folders, 1 files without a suffix\n");
   write_file(folder / "c/1.gif", {'x'});
-  EXPECT_THAT(error_of(Fault::data, [&] { options(folder).open(); }),
-              HasSubstr("/c: no .jpg, .png or .webp file (left out 1 .gif files); remove the folder, or convert"));
+  EXPECT_FAULT(data, "/c: no .jpg, .png or .webp file (left out 1 .gif files); remove the folder, or convert",
+               options(folder).open());
 }
 
 TEST(ImageFolder, LimitsGoRoundTheClasses) {
@@ -140,8 +111,7 @@ TEST(ImageFolder, LimitsGoRoundTheClasses) {
   limited.limit = 7;
   const Splits splits = limited.open();
   EXPECT_EQ(splits.train->size(), 7);
-  std::vector<float> image(192);
-  for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(splits.train->load(i, {}, image), i % 3);
+  for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(sample_label(*splits.train, i), i % 3);
 }
 
 TEST(ImageFolder, TellsJpegFromPngByContentAndMixesSizes) {
@@ -153,11 +123,10 @@ TEST(ImageFolder, TellsJpegFromPngByContentAndMixesSizes) {
     for (const Bytes& content : contents) write_file(folder / ("a/" + std::to_string(number++) + suffix), content);
   const Splits splits = options(folder).open();
   EXPECT_EQ(splits.train->size() + splits.test->size(), 16);
-  std::vector<float> image(192);
   const double expected[] = {200, 100, 50};
   for (const auto& half : {splits.train, splits.test})
     for (std::int64_t i = 0; i < half->size(); ++i) {
-      half->load(i, {.seed = 3, .epoch = 1, .training = true}, image);
+      const std::vector<float> image = sample_values(*half, i, {.seed = 3, .epoch = 1, .training = true});
       for (std::size_t k = 0; k < 192; ++k) EXPECT_NEAR(image[k] * 255, expected[k / 64], 4);
     }
 }
@@ -171,29 +140,13 @@ TEST(ImageFolder, CutsTheCentreToEvaluateAndAnywhereToTrain) {
   folder_options.crop = 16;
   folder_options.resize = 20;  // scaled to 50 x 20
   const auto dataset = folder_options.open().train;
-  Bytes image(3 * 16 * 16);
   ASSERT_TRUE(dataset->bytes());
-  dataset->bytes()->load_bytes(0, {.seed = 5, .epoch = 1, .training = false}, image);
-  const auto window_of = [&](std::int64_t left, std::int64_t top, bool mirrored) {
-    Bytes bytes;
-    for (const float value : cut_window(source, {{0, 0, 60, 24}, 50, 20, {left, top, 16, 16}, mirrored}))
-      bytes.push_back(convert<std::uint8_t>(std::nearbyint(value)));
-    return bytes;
-  };
-  EXPECT_EQ(image, window_of(17, 2, false));
-
-  std::vector<Bytes> windows;
-  for (std::int64_t left = 0; left <= 34; ++left)
-    for (std::int64_t top = 0; top <= 4; ++top)
-      for (const bool mirrored : {false, true}) windows.push_back(window_of(left, top, mirrored));
-  std::set<std::size_t> seen;
-  for (std::int64_t epoch = 0; epoch < 200; ++epoch) {
-    dataset->bytes()->load_bytes(0, {.seed = 5, .epoch = epoch, .training = true}, image);
-    const auto found = std::find(windows.begin(), windows.end(), image);
-    EXPECT_TRUE(found != windows.end()) << "epoch " << epoch << " with " << seen.size() << " windows seen";
-    seen.insert(static_cast<std::size_t>(found - windows.begin()));
-  }
-  EXPECT_GT(seen.size(), 100u);
+  Bytes scaled(3 * 20 * 50);
+  cut_bytes(source, {{0, 0, 60, 24}, 50, 20, {0, 0, 50, 20}, false}, 3, scaled);
+  const Shape from{3, 20, 50};
+  EXPECT_EQ(sample_bytes(*dataset, 0, {.seed = 5, .epoch = 1, .training = false}),
+            moved(scaled, from, {3, 16, 16}, {17, 2}));
+  EXPECT_GT(moves_of(*dataset, 0, scaled, from, {0, 0}, {34, 4}, 200).size(), 100u);
 }
 
 TEST(ImageFolder, CutsAtRandomOutOfThePaddedPicture) {
@@ -201,35 +154,18 @@ TEST(ImageFolder, CutsAtRandomOutOfThePaddedPicture) {
   const Image source = picture(12, 12);
   write_file(folder / "a/0.png", png(source));
   write_file(folder / "a/1.png", png(source));
-  const ImageFolder padded{.path = folder.path().string(), .crop = 12, .pad = 2, .normalize = false, .holdout = 0.5f};
+  const ImageFolder padded{.path = folder.path(), .crop = 12, .pad = 2, .normalize = false, .holdout = 0.5f};
   const auto dataset = padded.open().train;
-  Bytes image(3 * 12 * 12);
-  dataset->bytes()->load_bytes(0, {}, image);
-  const auto shifted = [&](std::int64_t right, std::int64_t down) {
-    Bytes bytes;
-    for (std::size_t c = 0; c < 3; ++c)
-      for (std::int64_t y = down; y < down + 12; ++y)
-        for (std::int64_t x = right; x < right + 12; ++x) {
-          const bool is_inside = x >= 0 && x < 12 && y >= 0 && y < 12;
-          bytes.push_back(is_inside ? source.rgb[static_cast<std::size_t>(3 * (y * 12 + x)) + c] : std::uint8_t{0});
-        }
-    return bytes;
-  };
-  EXPECT_EQ(image, shifted(0, 0)) << "evaluation pads nothing, and the picture is scaled to the crop";
-  std::set<std::pair<int, int>> seen;
-  for (std::int64_t epoch = 0; epoch < 200; ++epoch) {
-    dataset->bytes()->load_bytes(0, {.seed = 5, .epoch = epoch, .training = true}, image);
-    for (int right = -2; right <= 2; ++right)
-      for (int down = -2; down <= 2; ++down)
-        if (image == shifted(right, down)) seen.insert({right, down});
-  }
-  EXPECT_EQ(seen.size(), 25u);
+  Bytes stored(3 * 12 * 12);
+  cut_bytes(source, centre_window(source, 12, 12, 12), 3, stored);
+  EXPECT_EQ(sample_bytes(*dataset, 0), stored) << "evaluation pads nothing, and the picture is scaled to the crop";
+  EXPECT_EQ(moves_of(*dataset, 0, stored, {3, 12, 12}, {-2, -2}, {2, 2}, 200).size(), 25u) << "none is mirrored";
 
   ImageFolder two_crops = padded, too_wide = padded;
   two_crops.augment.scale = {0.5f, 1};
   too_wide.pad = 12;
-  EXPECT_THAT(error_of(Fault::usage, [&] { two_crops.open(); }), HasSubstr("two crops"));
-  EXPECT_THAT(error_of(Fault::usage, [&] { too_wide.open(); }), HasSubstr("pad is 12"));
+  EXPECT_FAULT(usage, "two crops", two_crops.open());
+  EXPECT_FAULT(usage, "pad is 12", too_wide.open());
 }
 
 TEST(ImageFolder, NormalizesAndTurnsGrey) {
@@ -238,8 +174,7 @@ TEST(ImageFolder, NormalizesAndTurnsGrey) {
   write_file(folder / "a/1.png", png(plain(8, 8, 200, 100, 50)));
   ImageFolder rgb = options(folder);
   rgb.normalize = true;
-  std::vector<float> image(192);
-  rgb.open().train->load(0, {}, image);
+  const std::vector<float> image = sample_values(*rgb.open().train, 0);
   EXPECT_NEAR(image[0], (200 / 255.0 - 0.485) / 0.229, 1e-5);
   EXPECT_NEAR(image[64], (100 / 255.0 - 0.456) / 0.224, 1e-5);
   EXPECT_NEAR(image[128], (50 / 255.0 - 0.406) / 0.225, 1e-5);
@@ -250,21 +185,14 @@ TEST(ImageFolder, NormalizesAndTurnsGrey) {
   grey.deviation = {0.25f};
   const auto dataset = grey.open().train;
   EXPECT_EQ(dataset->sample_shape(), (Shape{1, 8, 8}));
-  dataset->load(0, {}, std::span(image).first(64));
-  EXPECT_NEAR(image[5], (std::round(0.299 * 200 + 0.587 * 100 + 0.114 * 50) / 255 - 0.5) / 0.25, 1e-5);
+  EXPECT_NEAR(sample_values(*dataset, 0)[5], (std::round(0.299 * 200 + 0.587 * 100 + 0.114 * 50) / 255 - 0.5) / 0.25,
+              1e-5);
 
-  for (const auto& [change, expected] :
-       std::map<std::string, std::string>{{"channels", "channels is 2"},
-                                          {"resize", "resize is 7, smaller than crop 8"},
-                                          {"mean", "expected one per channel"}}) {
-    ImageFolder bad = options(folder);
-    if (change == "channels") bad.channels = 2;
-    if (change == "resize") bad.resize = 7;
-    if (change == "mean") bad.mean = {0.5f};
-    EXPECT_THAT(error_of(Fault::usage, [&] { bad.open(); }), HasSubstr(expected)) << change;
-  }
-  ImageFolder by_default{.path = folder.path().string()};
-  EXPECT_EQ(by_default.open().train->sample_shape(), (Shape{3, 224, 224}));
+  const std::string path = folder.path();
+  EXPECT_FAULT(usage, "channels is 2", ImageFolder{.path = path, .channels = 2}.open());
+  EXPECT_FAULT(usage, "resize is 7, smaller than crop 8", ImageFolder{.path = path, .crop = 8, .resize = 7}.open());
+  EXPECT_FAULT(usage, "expected one per channel", ImageFolder{.path = path, .mean = {0.5f}}.open());
+  EXPECT_EQ((ImageFolder{.path = path}.open().train->sample_shape()), (Shape{3, 224, 224}));
 }
 
 TEST(ImageFolder, NamesTheDamagedFile) {
@@ -274,20 +202,17 @@ TEST(ImageFolder, NamesTheDamagedFile) {
   bytes.resize(bytes.size() / 2);
   for (int i = 0; i < 6; ++i) write_file(folder / ("b/bad" + std::to_string(i) + ".jpg"), bytes);
   Loader loader(options(folder).open().train, {.batch = 4, .threads = 2}, 0, true);
-  const std::string line = error_of(Fault::data, [&] {
-    while (loader.next()) continue;
-  });
-  EXPECT_THAT(line, StartsWith((folder / "b/bad").string()));
-  EXPECT_THAT(line, HasSubstr("Premature end"));
-  EXPECT_THAT(line, HasSubstr("; `damaged: skip` leaves out all such files"));
+  EXPECT_FAULT(
+      data,
+      HasParts(StartsWith((folder / "b/bad").string()), "Premature end", "; `damaged: skip` leaves out all such files"),
+      read_epoch(loader));
 
   ImageFolder policy = options(folder);
   policy.damaged = "check";
   const std::string all = error_of(Fault::data, [&] { policy.open(); });
   EXPECT_THAT(all, StartsWith("6 of 12 pictures are damaged, the first: " + (folder / "b/bad0.jpg").string()));
   policy.damaged = "skip";
-  EXPECT_THAT(error_of(Fault::data, [&] { policy.open(); }),
-              HasSubstr("/b: all its pictures are damaged (the first of 6: "));
+  EXPECT_FAULT(data, "/b: all its pictures are damaged (the first of 6: ", policy.open());
   write_class(folder / "b", 1, 4);
   const Splits kept = policy.open();
   EXPECT_EQ(kept.train->size() + kept.test->size(), 10);
@@ -304,11 +229,8 @@ TEST(ImageFolder, NamesTheDamagedFile) {
         if (file.path().extension() == ".jpg" || file.path().extension() == ".png")
           write_file(file.path(), Bytes(20, 1));
     Loader changed(opened.train, {.batch = 2, .threads = 1}, 0, true);
-    const std::string since = error_of(Fault::data, [&] {
-      while (changed.next()) continue;
-    });
-    EXPECT_THAT(since, HasSubstr("; it was whole when the data were opened"));
-    EXPECT_THAT(since, Not(HasSubstr("leaves out")));
+    EXPECT_FAULT(data, HasParts("; it was whole when the data were opened", Not(HasSubstr("leaves out"))),
+                 read_epoch(changed));
     write_class(folder / "a", 0, 6);
   }
   policy.damaged = "ignore";
@@ -323,9 +245,9 @@ TEST(ImageFolder, RefusesFoldersWithNothingInThem) {
   EXPECT_THAT(line(), HasSubstr("/a: no .jpg, .png or .webp file; remove the folder"));
   write_class(folder / "a", 0, 1);
   EXPECT_THAT(line(), HasSubstr("nothing left to test on"));
-  const std::string missing = error_of(Fault::data, [] { ImageFolder{.path = "/nowhere/at all"}.open(); });
-  EXPECT_EQ(missing,
-            "/nowhere/at all: no such folder; set path to a folder of class folders, a .csv file or a .tar file");
+  EXPECT_FAULT(data,
+               "/nowhere/at all: no such folder; set path to a folder of class folders, a .csv file or a .tar file",
+               ImageFolder{.path = "/nowhere/at all"}.open());
 }
 
 /// Unpacks an archive of the real data and reads its test half, about `share` of all; skips where it is absent.

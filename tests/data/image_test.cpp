@@ -204,8 +204,7 @@ TEST(Image, RefusesHostileFilesInOneLine) {
     const std::clock_t begin = std::clock();  // processor time: machines are shared
     const std::string line = error_of(Fault::data, [&] { decode_image(each.bytes, "folder/file"); });
     EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);
-    EXPECT_THAT(line, StartsWith("folder/file: "));
-    EXPECT_THAT(line, HasSubstr(each.expected));
+    EXPECT_THAT(line, HasParts(StartsWith("folder/file: "), each.expected));
     EXPECT_TRUE(line.find("; replace or remove the file") != std::string::npos ||
                 line.find("; scale the picture down, or raise data.image_folder.megapixels") != std::string::npos)
         << line;
@@ -242,30 +241,14 @@ TEST(Image, NoFileChangesHowTheNextIsRead) {
 }
 
 void try_mutants(int count) {
-  std::mt19937 random(4);
   const Image image = picture(40, 30);
+  const auto read = [](const Bytes& bytes) {
+    const Image decoded = decode_image(bytes, "mutant");
+    EXPECT_EQ(static_cast<std::int64_t>(decoded.rgb.size()), 3 * decoded.width * decoded.height);
+  };
   for (const Bytes& good :
-       {jpeg(image, TJSAMP_420), jpeg(image, TJSAMP_444, TJFLAG_PROGRESSIVE), cmyk_jpeg(image), png(image)}) {
-    int refused = 0;
-    for (int mutant = 0; mutant < count; ++mutant) {
-      Bytes bytes = good;
-      const std::size_t at = random() % bytes.size();
-      if (mutant % 3 == 0)
-        bytes[at] ^= static_cast<std::uint8_t>(1 << random() % 8);
-      else if (mutant % 3 == 1)
-        bytes[at] = static_cast<std::uint8_t>(random());
-      else
-        bytes.resize(at);
-      try {
-        const Image decoded = decode_image(bytes, "mutant");
-        EXPECT_EQ(static_cast<std::int64_t>(decoded.rgb.size()), 3 * decoded.width * decoded.height);
-      } catch (const Error& error) {
-        EXPECT_EQ(error.fault(), Fault::data) << error.what();
-        ++refused;
-      }
-    }
-    EXPECT_GT(refused, count / 10 * 3) << "at least what is cut off";
-  }
+       {jpeg(image, TJSAMP_420), jpeg(image, TJSAMP_444, TJFLAG_PROGRESSIVE), cmyk_jpeg(image), png(image)})
+    EXPECT_GT(refused_mutants(good, count, read), 0.3) << "at least what is cut off";
 }
 
 TEST(Image, SurvivesMutants) { try_mutants(1500); }

@@ -4,40 +4,25 @@
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/data/glyphs.h"
+#include "nixie/tests/data/own_samples.h"
 #include "nixie/tests/data/support.h"
 #include "nixie/tests/test_backend.h"
 
 namespace nixie {
 namespace {
 
-/// Samples that tell which they are and under which key they were loaded.
-class Numbers : public Dataset {
- public:
-  explicit Numbers(std::int64_t size, std::set<std::int64_t> broken = {}, int milliseconds = 0)
-      : size_(size), broken_(std::move(broken)), milliseconds_(milliseconds) {}
-  std::int64_t size() const override { return size_; }
-  Shape sample_shape() const override { return {1, 1, 4}; }
-  const std::vector<std::string>& class_names() const override { return names_; }
-  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
-    ++loads;
-    if (milliseconds_) std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds_));
-    if (broken_.contains(index)) fail(Fault::data, "sample ", index, " is broken");
+/// Samples that tell which they are and under which key they were loaded, unless a test does something else first.
+std::shared_ptr<const Dataset> numbers(std::int64_t size, const std::function<void(std::int64_t index)>& before = {}) {
+  const auto load = [before](std::int64_t index, const AugmentKey& key, std::span<float> pixels) {
+    if (before) before(index);
     pixels[0] = static_cast<float>(index);
     pixels[1] = static_cast<float>(key.epoch);
     pixels[2] = static_cast<float>(key.seed);
     pixels[3] = key.training ? 1.0f : 0.0f;
     return static_cast<std::int32_t>(index % 3);
-  }
-  mutable std::atomic<int> loads = 0;
-
- private:
-  std::int64_t size_;
-  std::set<std::int64_t> broken_;
-  int milliseconds_;
-  std::vector<std::string> names_{"a", "b", "c"};
-};
-
-std::shared_ptr<const Dataset> numbers(std::int64_t size) { return std::make_shared<Numbers>(size); }
+  };
+  return own_samples({.size = [size](int) { return size; }, .sample = {1, 1, 4}, .load = load});
+}
 
 /// The indices of an epoch in the order they come.
 std::vector<int> epoch_of(Loader& loader) {
@@ -220,8 +205,8 @@ TEST(Loader, ADatasetSmallerThanTheBatchIsPaddedOrRefused) {
   EXPECT_EQ(batch->count, 3);
   EXPECT_EQ(batch->labels.to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 1, 2, 0, 1, 2, 0, 1}));
   EXPECT_EQ(loader.next(), nullptr);
-  const auto line = error_of(Fault::data, [] { Loader(numbers(3), {.batch = 8}, 0, true); });
-  EXPECT_EQ(line, "the dataset has 3 samples, too few for a batch of 8; set a smaller batch");
+  EXPECT_FAULT(data, testing::Eq("the dataset has 3 samples, too few for a batch of 8; set a smaller batch"),
+               Loader(numbers(3), {.batch = 8}, 0, true));
   EXPECT_EQ(error_of([] { Loader(numbers(3), {.batch = 0}, 0, true); }), "loader: batch is 0, expected at least 1");
   for (const int prefetch : {0, 2147483647})
     EXPECT_EQ(error_of([&] { Loader(numbers(3), {.batch = 1, .prefetch = prefetch}, 0, true); }),
@@ -229,10 +214,8 @@ TEST(Loader, ADatasetSmallerThanTheBatchIsPaddedOrRefused) {
   EXPECT_EQ(error_of([] { Loader(numbers(3), {.batch = 1, .threads = -3}, 0, true); }),
             "threads is -3, expected a number from 0 to 1024");
   Loader far(numbers(3), {.batch = 1, .threads = 1}, 0, true);
-  EXPECT_EQ(error_of([&] {
-              far.start({std::numeric_limits<std::int64_t>::max(), 0});
-            }),
-            "loader: there is no batch 0 of epoch 9223372036854775807, an epoch has 3 batches");
+  EXPECT_FAULT(usage, testing::Eq("loader: there is no batch 0 of epoch 9223372036854775807, an epoch has 3 batches"),
+               far.start({std::numeric_limits<std::int64_t>::max(), 0}));
 }
 
 TEST(Loader, RefusesADatasetThatCannotBe) {
@@ -249,8 +232,10 @@ TEST(Loader, RefusesADatasetThatCannotBe) {
 
 TEST(Loader, AnErrorComesOutOfNextInItsPlace) {
   for (const int threads : {1, 2, 8}) {
-    Loader loader(std::make_shared<Numbers>(40, std::set<std::int64_t>{25, 27}), {.batch = 10, .threads = threads}, 0,
-                  false);
+    const auto breaks = [](std::int64_t index) {
+      if (index == 25 || index == 27) fail(Fault::data, "sample ", index, " is broken");
+    };
+    Loader loader(numbers(40, breaks), {.batch = 10, .threads = threads}, 0, false);
     EXPECT_NE(loader.next(), nullptr);
     EXPECT_NE(loader.next(), nullptr);
     for (int again = 0; again < 2; ++again)
@@ -302,10 +287,8 @@ class Targets final : public Dataset {
 // A loader that dropped an axis would hand out less memory than such a class fills.
 TEST(Loader, SamplesAreImages) {
   for (const Shape& sample : {Shape{}, Shape{4}, Shape{2, 2}, Shape{1, 2, 2, 8}})
-    EXPECT_THAT(error_of([&] {
-                  Loader(std::make_shared<Targets>(0, SampleTarget{}, sample), LoaderOptions{.batch = 4}, 0, true);
-                }),
-                HasSubstr("expected [channels, height, width]"));
+    EXPECT_FAULT(usage, "expected [channels, height, width]",
+                 Loader(std::make_shared<Targets>(0, SampleTarget{}, sample), LoaderOptions{.batch = 4}, 0, true));
 }
 
 TEST(Loader, RefusesTargetsThatAreNoClassOrNoNumber) {
@@ -360,7 +343,7 @@ TEST(Loader, RefusesTargetsThatCannotBe) {
 }
 
 TEST(Loader, StopsAtAnyMoment) {
-  const auto slow = std::make_shared<Numbers>(1000, std::set<std::int64_t>{}, 1);
+  const auto slow = numbers(1000, [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
   const auto begin = std::chrono::steady_clock::now();
   for (int round = 0; round < 40; ++round) {
     Loader loader(slow, {.batch = 100, .threads = 4, .prefetch = 4}, 0, round % 2 == 0);
@@ -375,14 +358,14 @@ TEST(Loader, StopsAtAnyMoment) {
 }
 
 TEST(Loader, DecodesAheadOfTheReaderAndNoFurther) {
-  const auto dataset = std::make_shared<Numbers>(100);
-  Loader loader(dataset, {.batch = 20, .threads = 2, .prefetch = 2}, 0, true);
+  std::atomic<int> loads = 0;
+  Loader loader(numbers(100, [&](std::int64_t) { ++loads; }), {.batch = 20, .threads = 2, .prefetch = 2}, 0, true);
   loader.start({0, 0});
-  const auto settles_at = [&](int loads) {
-    for (int wait = 0; wait < 2000 && dataset->loads < loads; ++wait)
+  const auto settles_at = [&](int expected) {
+    for (int wait = 0; wait < 2000 && loads < expected; ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    return dataset->loads.load();
+    return loads.load();
   };
   EXPECT_EQ(settles_at(40), 40);
   loader.next();

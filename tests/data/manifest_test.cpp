@@ -3,6 +3,7 @@
 
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -60,7 +61,7 @@ TEST_F(ManifestTest, SaysWhichRowIsWrong) {
   EXPECT_THAT(error("images/0.png,cat\nimages/1.png,-1\n"), HasSubstr("\"-1\" in column 2 is the number of no class"));
   EXPECT_THAT(error("images/0.png,a\"cat\"\n"), HasSubstr("list.csv:1: column 2 has a quote inside its text"));
   EXPECT_THAT(error("file,label\n"), HasSubstr("no row names a picture"));
-  EXPECT_THAT(error_of(Fault::data, [] { scan_manifest("/none.csv"); }), HasSubstr("/none.csv: cannot be read"));
+  EXPECT_FAULT(data, "/none.csv: cannot be read", scan_manifest("/none.csv"));
 }
 
 TEST_F(ManifestTest, RowsMayHoldNumbers) {
@@ -95,14 +96,12 @@ TEST_F(ManifestTest, RowsMayHoldNumbers) {
   std::set<float> firsts;
   for (const auto& half : {halves.train, halves.test})
     for (std::int64_t i = 0; i < half->size(); ++i) {
-      std::array<float, 2> numbers{};
-      half->load_target(i, {}, std::as_writable_bytes(std::span(numbers)));
+      const std::vector<float> numbers = sample_target<float>(*half, i);
       EXPECT_EQ(numbers[1], numbers[0] + 0.5f);
-      Bytes sample(192), expected(192);
-      half->bytes()->load_bytes(i, {}, sample);
+      Bytes expected(192);
       const Image source = picture(8, 8, numbers[0] - 0.5f);
       cut_bytes(source, centre_window(source, 8, 8, 8), 3, expected);
-      EXPECT_EQ(sample, expected) << "the numbers are those of this picture";
+      EXPECT_EQ(sample_bytes(*half, i), expected) << "the numbers are those of this picture";
       firsts.insert(numbers[0]);
     }
   EXPECT_EQ(firsts.size(), 4u);
@@ -129,8 +128,8 @@ TEST_F(ManifestTest, StandsForAFolder) {
   EXPECT_EQ(one.train->size(), 2);
   EXPECT_EQ(one.test->size(), 2);
   std::ofstream(folder_ / "Test.CSV") << "images/4.png,c\n";
-  EXPECT_THAT(error_of(Fault::data, [&] { ImageFolder{.path = folder_.path()}.open(); }),
-              ContainsRegex("Test.CSV: its classes are not those of .*train.csv, which has none called \"c\""));
+  EXPECT_FAULT(data, ContainsRegex("Test.CSV: its classes are not those of .*train.csv, which has none called \"c\""),
+               ImageFolder{.path = folder_.path()}.open());
 }
 
 TEST_F(ManifestTest, BothHalvesNameTheColumnsAlike) {
@@ -148,7 +147,7 @@ TEST_F(ManifestTest, BothHalvesNameTheColumnsAlike) {
     std::ofstream(folder_ / "train.csv") << c.train << c.rows;
     std::ofstream(folder_ / "val.csv") << c.val << c.rows;
     const ImageFolder data{.path = folder_.path(), .crop = 8, .resize = 8};
-    EXPECT_THAT(error_of(Fault::data, [&] { data.open(); }), HasSubstr(c.words)) << c.train << c.val;
+    EXPECT_FAULT(data, c.words, data.open()) << c.train << c.val;
   }
 }
 

@@ -4,6 +4,7 @@
 #include "nixie/data/image_folder.h"
 #include "nixie/data/loader.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -56,11 +57,6 @@ class MasksTest : public testing::Test {
     std::ofstream(folder_ / "list.csv") << table_;
     return (folder_ / "list.csv").string();
   }
-  static std::vector<std::int32_t> mask_of(const Dataset& data, std::int64_t index, const AugmentKey& key) {
-    std::vector<std::int32_t> mask(static_cast<std::size_t>(data.target().shape.size()));
-    data.load_target(index, key, std::as_writable_bytes(std::span(mask)));
-    return mask;
-  }
 
   TempFolder folder_;
   std::string table_ = "picture,mask\n";
@@ -105,9 +101,8 @@ TEST_F(MasksTest, MoveWithTheirPictures) {
     for (std::int64_t epoch = 0; epoch < 12; ++epoch)
       for (std::int64_t i = 0; i < half->size(); ++i) {
         const AugmentKey key{.seed = 5, .epoch = epoch, .training = training};
-        Bytes pixels(3 * 8 * 8);
-        half->bytes()->load_bytes(i, key, pixels);
-        const std::vector<std::int32_t> mask = mask_of(*half, i, key);
+        const Bytes pixels = sample_bytes(*half, i, key);
+        const std::vector<std::int32_t> mask = sample_target<std::int32_t>(*half, i, key);
         for (std::size_t p = 0; p < mask.size(); ++p) ASSERT_EQ(pixels[p], 20 * mask[p]) << epoch << " " << i;
         seen.insert(mask);
       }
@@ -130,9 +125,8 @@ TEST_F(MasksTest, AreScaledAsTheirPictures) {
       int same = 0;
       for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
         const AugmentKey key{.seed = 2, .epoch = epoch, .training = epoch > 0};
-        Bytes pixels(3 * 32 * 32);
-        data.train->bytes()->load_bytes(0, key, pixels);
-        const std::vector<std::int32_t> mask = mask_of(*data.train, 0, key);
+        const Bytes pixels = sample_bytes(*data.train, 0, key);
+        const std::vector<std::int32_t> mask = sample_target<std::int32_t>(*data.train, 0, key);
         for (std::size_t p = 0; p < mask.size(); ++p) {
           EXPECT_LE(std::abs(pixels[p] - 20 * mask[p]), 50) << "no further than a mix with a neighbour";
           same += pixels[p] == 20 * mask[p];
@@ -159,7 +153,7 @@ TEST_F(MasksTest, SayWhatDoesNotFit) {
   EXPECT_THAT(options.open().train->labels_without_class(), ElementsAre(255));
   ImageFolder turned = options;
   turned.augment.rotation = 10;
-  EXPECT_THAT(error_of([&] { turned.open(); }), HasSubstr("masks move with their pictures by crops and flips alone"));
+  EXPECT_FAULT(usage, "masks move with their pictures by crops and flips alone", turned.open());
   const auto error = [&] { return error_of(Fault::data, [&] { options.open(); }); };
   write_file(folder_ / "masks/a.png", png(Bytes(32), 4, 8, PNG_FORMAT_GRAY));
   EXPECT_THAT(error(), HasSubstr("x/a.png has 8 x 8 pixels, its mask 4 x 8; make them equal"));
@@ -211,9 +205,11 @@ TEST_F(MasksTest, ThatChangeWhileTheyAreReadAreRefused) {
   const auto unread = ImageFolder{.path = table(), .crop = 6, .resize = 6, .holdout = 0.5f}.open().test;
   write_file(picture, png(Bytes(3 * 70), 10, 7));
   Loader loader(unread, {.batch = 1, .threads = 1}, 0, false);
-  EXPECT_EQ(
-      error_of(Fault::data, [&] { loader.next(); }),
-      picture + " has 10 x 7 pixels, when the data were opened it had 8 x 6: it changed since; open the data again");
+  EXPECT_FAULT(
+      data,
+      testing::Eq(picture +
+                  " has 10 x 7 pixels, when the data were opened it had 8 x 6: it changed since; open the data again"),
+      loader.next());
 }
 
 }  // namespace

@@ -68,11 +68,8 @@ TEST(OwnDatasets, HalvesThatDifferAreNamed) {
     EXPECT_EQ(error_of(Fault::data, [&] { check_halves({first, second}); }), expected("training half", "test half"));
     EXPECT_EQ(error_of(Fault::data, [&] { joined(first, second); }), expected("first dataset", "second dataset"));
   }
-  EXPECT_EQ(error_of(Fault::data,
-                     [&] {
-                       check_halves({nullptr, first});
-                     }),
-            "there is no training half (null); give a dataset for it");
+  EXPECT_FAULT(data, testing::Eq("there is no training half (null); give a dataset for it"),
+               check_halves({nullptr, first}));
   check_halves({first, own_samples({.size = [](int) { return 3; }})});
 }
 

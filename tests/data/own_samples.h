@@ -14,6 +14,14 @@ struct SampleFacts {
   SampleTarget target = {};
   std::vector<std::string> names = {"a", "b", "c"};
   float pixel = 1;  // the third of sample 11
+  /// Fills a sample, and gives its class.
+  std::function<std::int32_t(std::int64_t index, const AugmentKey& key, std::span<float> pixels)> load = waves;
+
+  static std::int32_t waves(std::int64_t index, const AugmentKey&, std::span<float> pixels) {
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = std::sin(static_cast<float>(index * std::ssize(pixels) + static_cast<std::int64_t>(i)));
+    return static_cast<std::int32_t>(index % 3);
+  }
 };
 
 class OwnSamples final : public Dataset {
@@ -23,11 +31,10 @@ class OwnSamples final : public Dataset {
   Shape sample_shape() const override { return facts_.sample; }
   SampleTarget target() const override { return facts_.target; }
   const std::vector<std::string>& class_names() const override { return facts_.names; }
-  std::int32_t load(std::int64_t index, const AugmentKey&, std::span<float> pixels) const override {
-    for (std::size_t i = 0; i < pixels.size(); ++i)
-      pixels[i] = std::sin(static_cast<float>(index * 20 + static_cast<std::int64_t>(i)));
-    if (index == 11) pixels[2] = facts_.pixel;
-    return static_cast<std::int32_t>(index % 3);
+  std::int32_t load(std::int64_t index, const AugmentKey& key, std::span<float> pixels) const override {
+    const std::int32_t label = facts_.load(index, key, pixels);
+    if (index == 11 && facts_.pixel != 1) pixels[2] = facts_.pixel;
+    return label;
   }
 
  private:

@@ -25,8 +25,9 @@ TEST(PackedFile, HeadersThatMakeNoSenseNameTheFile) {
                                             .mean = mean,
                                             .deviation = deviation});
     write_file(folder / "x.packed", Bytes(front.begin(), front.end()) + Bytes(100));
-    EXPECT_THAT(error_of(Fault::data, [&] { PackedFile(folder / "x.packed"); }),
-                AllOf(StartsWith((folder / "x.packed").string() + ": its header is damaged ("), HasSubstr(expected)));
+    EXPECT_FAULT(data,
+                 AllOf(StartsWith((folder / "x.packed").string() + ": its header is damaged ("), HasSubstr(expected)),
+                 PackedFile(folder / "x.packed"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "nixie/data/files/tar_file.h"
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -108,7 +109,7 @@ TEST_F(ShardsTest, NamesAndPlacesOfEveryKindOfHeader) {
   EXPECT_EQ(content.others, 1);
   fs::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-  EXPECT_THAT(error_of(Fault::data, [&] { read_part(file, 512, 3); }), HasSubstr("is not a regular file"))
+  EXPECT_FAULT(data, "is not a regular file", read_part(file, 512, 3))
       << "of one that took its place, and is not waited for";
 }
 
@@ -145,35 +146,26 @@ TEST_F(ShardsTest, ClassesStandBesideThePicturesOrAreTheirFolders) {
 // As Kaggle's dogs and cats are named.
 TEST_F(ShardsTest, ADotInANameEndsItOnlyBesideAClassFile) {
   const struct {
-    std::vector<Entry> files;
-    std::vector<std::string> pictures, classes;
-    std::string left_out;
+    const char *files, *found, *left_out;  // class files are of class x
   } kCases[] = {
-      {{{"cat/cat.0.jpg", picture_}, {"cat/cat.1.jpg", picture_}, {"dog/dog.0.tiny.png", picture_}},
-       {"cat/cat.0.jpg", "cat/cat.1.jpg", "dog/dog.0.tiny.png"},
-       {"cat", "dog"},
+      {"cat/cat.0.jpg cat/cat.1.jpg dog/dog.0.tiny.png", "cat: cat/cat.0.jpg cat/cat.1.jpg; dog: dog/dog.0.tiny.png",
        ""},
-      {{{"a.0.jpg", picture_}, {"a.0.cls", in_bytes("x")}, {"a.0.seg.png", picture_}},
-       {"a.0.jpg"},
-       {"x"},
-       "left out 1 .seg.png files"},
-      {{{"v/a.jpg", picture_}, {"v/a.cls", in_bytes("x")}, {"v/a.left.jpg", picture_}, {"v/a.meta.json", {}}},
-       {"v/a.jpg"},
-       {"x"},
-       "left out 1 .left.jpg files, 1 .meta.json files"},
-      {{{"v/a.jpg", picture_}, {"v/a.meta.json", {}}}, {"v/a.jpg"}, {"v"}, "left out 1 .json files without a picture"},
-      {{{"v/a.tar.gz", {}}, {"v/a.jpg", picture_}, {"v/b", {}}},
-       {"v/a.jpg"},
-       {"v"},
-       "left out 1 .gz files, 1 files without a suffix"},
-      {{{"v1.2/a.jpg", picture_}}, {"v1.2/a.jpg"}, {"v1.2"}, ""},
+      {"a.0.jpg a.0.cls a.0.seg.png", "x: a.0.jpg", "left out 1 .seg.png files"},
+      {"v/a.jpg v/a.cls v/a.left.jpg v/a.meta.json", "x: v/a.jpg", "left out 1 .left.jpg files, 1 .meta.json files"},
+      {"v/a.jpg v/a.meta.json", "v: v/a.jpg", "left out 1 .json files without a picture"},
+      {"v/a.tar.gz v/a.jpg v/b", "v: v/a.jpg", "left out 1 .gz files, 1 files without a suffix"},
+      {"v1.2/a.jpg", "v1.2: v1.2/a.jpg", ""},
   };
-  for (const auto& [files, pictures, classes, left_out] : kCases) {
-    const FolderScan scan = scan_shards({write("dots.tar", tar(files))});
-    std::vector<std::string> found;
-    for (const auto& names : names_of(scan)) found.insert(found.end(), names.begin(), names.end());
-    EXPECT_EQ(found, pictures);
-    EXPECT_EQ(scan.classes, classes);
+  for (const auto& [files, expected, left_out] : kCases) {
+    std::vector<Entry> entries;
+    std::istringstream names(files);
+    for (std::string name; names >> name;)
+      entries.push_back({name, name.ends_with(".cls") ? in_bytes("x") : name.ends_with("g") ? picture_ : Bytes{}});
+    const FolderScan scan = scan_shards({write("dots.tar", tar(entries))});
+    std::string found;
+    for (std::size_t c = 0; c < scan.classes.size(); ++c)
+      found += fmt::format("{}{}: {}", c ? "; " : "", scan.classes[c], fmt::join(names_of(scan)[c], " "));
+    EXPECT_EQ(found, expected);
     EXPECT_EQ(scan.left_out.text(), left_out);
   }
 }
@@ -284,12 +276,9 @@ TEST_F(ShardsTest, DamagedArchivesAreRefusedInALine) {
   }
   for (const Bytes& padding : {Bytes{}, Bytes(10240 - 1024), Bytes(1 << 20)})  // of programs with larger records
     EXPECT_EQ(scan_shards({write("padded.tar", good + padding)}).pictures[0].size(), 1u) << padding.size();
-  EXPECT_THAT(error_of(Fault::data,
-                       [&] {
-                         scan_shards({write("good.tar", good), write("zeroed.tar", Bytes(good.size()))});
-                       }),
-              HasSubstr("zeroed.tar: no .jpg, .png or .webp file in it"));
-  EXPECT_THAT(error_of(Fault::data, [] { scan_shards({"/none.tar"}); }), HasSubstr("/none.tar: cannot be read"));
+  EXPECT_FAULT(data, "zeroed.tar: no .jpg, .png or .webp file in it",
+               scan_shards({write("good.tar", good), write("zeroed.tar", Bytes(good.size()))}));
+  EXPECT_FAULT(data, "/none.tar: cannot be read", scan_shards({"/none.tar"}));
 }
 
 // Whatever bytes change, an archive is read or refused; all that is read is inside the file.
@@ -337,10 +326,10 @@ TEST_F(ShardsTest, StandForAFolder) {
               testing::MatchesRegex(".*README is left out: training reads .*set-train-0.tar and 1 more, "
                                     "evaluation .*set-val-0.tar"));
   // The second sample is the first of the second class: picture 1.
-  Bytes found(192), expected(192);
-  EXPECT_EQ(halves.train->bytes()->load_bytes(1, {}, found), 1);
+  Bytes expected(192);
+  EXPECT_EQ(sample_label(*halves.train, 1), 1);
   round_pixels(cut_window(picture(8, 8, 1), centre_window(picture(8, 8, 1), 8, 8, 8)), 3, expected);
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(sample_bytes(*halves.train, 1), expected);
 
   options.path = folder_ / "set-train-0.tar";
   const Splits one = options.open();
@@ -351,8 +340,8 @@ TEST_F(ShardsTest, StandForAFolder) {
   Bytes changed = read_file(options.path, 1 << 20);
   const TarFile first = read_tar(options.path).files.at(0);
   const auto epoch = [&] {
-    for (std::int64_t i = 0; i < one.train->size(); ++i) one.train->bytes()->load_bytes(i, {}, found);
-    for (std::int64_t i = 0; i < one.test->size(); ++i) one.test->bytes()->load_bytes(i, {}, found);
+    for (const auto& half : {one.train, one.test})
+      for (std::int64_t i = 0; i < half->size(); ++i) sample_bytes(*half, i);
   };
   EXPECT_EQ(error_of(Fault::data, epoch), "no error");
   changed[static_cast<std::size_t>(first.offset + first.bytes - 2)] ^= 1;
@@ -365,16 +354,18 @@ TEST_F(ShardsTest, StandForAFolder) {
   write("set-train-0.tar", shard(0));
   const Splits unread = options.open();
   write("set-train-0.tar", shard(6));
-  EXPECT_EQ(error_of(Fault::data, [&] { unread.train->bytes()->load_bytes(0, {}, found); }),
-            options.path.string() +
-                ": 0.png has changed since it was read first; put the old file back and resume, or begin a new run");
+  EXPECT_FAULT(
+      data,
+      testing::Eq(options.path.string() +
+                  ": 0.png has changed since it was read first; put the old file back and resume, or begin a new run"),
+      sample_bytes(*unread.train, 0));
   write("set-train-0.tar", shard(0));
 
   Bytes bad = tar({{"a/1.png", picture_}, {"a/2.png", Bytes(picture_.begin(), picture_.begin() + 60)}});
   options.path = write("damaged.tar", bad);
   options.damaged = "check";
-  EXPECT_THAT(error_of(Fault::data, [&] { options.open(); }),
-              HasSubstr("1 of 2 pictures are damaged, the first: " + options.path.string() + ": a/2.png: damaged PNG"));
+  EXPECT_FAULT(data, "1 of 2 pictures are damaged, the first: " + options.path.string() + ": a/2.png: damaged PNG",
+               options.open());
 }
 
 TEST_F(ShardsTest, ReadsRealSignDigitsAsTheyCame) {
@@ -383,8 +374,7 @@ TEST_F(ShardsTest, ReadsRealSignDigitsAsTheyCame) {
   const Splits halves = ImageFolder{.path = file, .crop = 64, .resize = 64, .holdout = 0.2f}.open();
   EXPECT_EQ(halves.train->size() + halves.test->size(), 2062);
   EXPECT_THAT(halves.train->class_names(), ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"));
-  Bytes sample(3 * 64 * 64);
-  for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(halves.test->bytes()->load_bytes(i, {}, sample), i % 10);
+  for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(sample_label(*halves.test, i), i % 10);
 }
 
 }  // namespace

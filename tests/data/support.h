@@ -85,6 +85,36 @@ inline Bytes big_endian(std::initializer_list<std::uint32_t> words) {
   return bytes;
 }
 
+/// Reads copies of a good file in which up to three bytes were changed, put in or cut off with the rest, and expects
+/// each to be read or refused as bad. Returns the share refused.
+inline double refused_mutants(const Bytes& good, int count, const std::function<void(const Bytes&)>& read,
+                              Fault bad = Fault::data) {
+  std::mt19937 random(static_cast<unsigned>(good.size()));
+  int refused = 0;
+  for (int mutant = 0; mutant < count; ++mutant) {
+    Bytes bytes = good;
+    const auto place = [&] {  // half of them in the header
+      const std::size_t size = mutant % 2 ? std::min<std::size_t>(bytes.size(), 24) : bytes.size();
+      return bytes.begin() + static_cast<std::ptrdiff_t>(random() % size);
+    };
+    for (unsigned changes = 1 + random() % 3; changes > 0 && !bytes.empty(); --changes) switch (random() % 4) {
+        case 0:
+          *place() ^= static_cast<std::uint8_t>(1 << random() % 8);
+          break;
+        case 1:
+          *place() = static_cast<std::uint8_t>(random());
+          break;
+        case 2:
+          bytes.insert(place(), static_cast<std::uint8_t>(random()));
+          break;
+        default:
+          bytes.erase(place(), bytes.end());
+      }
+    refused += error_of(bad, [&] { read(bytes); }) != "no error";
+  }
+  return refused / static_cast<double>(count);
+}
+
 /// The folder of real data, or "" where the machine has none.
 inline std::string real_data() {
   const char* folder = std::getenv("NIXIE_TEST_DATA");

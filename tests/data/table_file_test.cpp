@@ -3,6 +3,7 @@
 
 #include "nixie/data/arrays.h"
 #include "nixie/data/preparation.h"
+#include "nixie/tests/data/samples.h"
 #include "nixie/tests/data/support.h"
 
 namespace nixie {
@@ -18,56 +19,34 @@ class TableFileTest : public testing::Test {
   TempFolder folder_;
 };
 
+/// Arrays and classes as text: `x [1, 2]: 3 4; y i8 [1]: 0; cat|dog`.
+std::string arrays_of(const TableFile& file) {
+  std::string text;
+  for (const std::string& name : file.names()) {
+    const NumberArray array = file.array(name);
+    text += fmt::format("{}{}{} [{}]:", text.empty() ? "" : "; ", name, name == "y" ? " " + array.type : "",
+                        fmt::join(array.shape, ", "));
+    for (const float number : floats_of(array)) text += fmt::format(" {:g}", number + 0.0f);
+  }
+  return file.class_names().empty() ? text : fmt::format("{}; {}", text, fmt::join(file.class_names(), "|"));
+}
+
 TEST_F(TableFileTest, ArraysOfColumns) {
   const struct {
     std::string text;
     int targets;
-    std::vector<std::int64_t> shape, target_shape;
-    std::vector<float> numbers, wanted;
-    std::string type;
-    std::vector<std::string> classes;
+    std::string arrays;
   } kCases[] = {
-      {"a,b,price\n1,2,0.5\n3,-4e1,1\n", 1, {2, 2}, {2}, {1, 2, 3, -40}, {0.5, 1}, "f8", {}},
-      {"1,2,0\r\n\r\n3,4,7\r\n", 1, {2, 2}, {2}, {1, 2, 3, 4}, {0, 7}, "i8", {}},             // no names, no fractions
-      {"\xef\xbb\xbf\"a, b\",c,d\n 1 ,2,\"3\"\n", 2, {1, 1}, {1, 2}, {1}, {2, 3}, "i8", {}},  // of a spreadsheet
-      {"l,kind\n5,setosa\n6,virginica\n7,setosa\n",
-       1,
-       {3, 1},
-       {3},
-       {5, 6, 7},
-       {0, 1, 0},
-       "i8",
-       {"setosa", "virginica"}},
-      {"1,2\n", 0, {1, 2}, {}, {1, 2}, {}, "", {}},
-      {"\t1\xc2\xa0,2\t,\xe2\x80\xaf"
-       "a\n3,4,a\t\n",
-       1,
-       {2, 2},
-       {2},
-       {1, 2, 3, 4},
-       {0, 0},
-       "i8",
-       {"a"}},
-      {"1e-400,-1e-400,1\n", 1, {1, 2}, {1}, {0, 0}, {1}, "i8", {}},
-      {"1, \"a, \"\"b\"\"\" \n2,\"\"\"\"\n3,\"c\"\n",
-       1,
-       {3, 1},
-       {3},
-       {1, 2, 3},
-       {1, 0, 2},
-       "i8",
-       {"\"", "a, \"b\"", "c"}}};
-  for (const auto& c : kCases) {
-    const TableFile file(table(c.text), c.targets);
-    EXPECT_EQ(file.array("x").shape, c.shape) << c.text;
-    EXPECT_EQ(floats_of(file.array("x")), c.numbers) << c.text;
-    EXPECT_EQ(file.names().size(), c.targets > 0 ? 2u : 1u) << c.text;
-    EXPECT_EQ(file.class_names(), c.classes) << c.text;
-    if (c.targets == 0) continue;
-    EXPECT_EQ(file.array("y").shape, c.target_shape) << c.text;
-    EXPECT_EQ(file.array("y").type, c.type) << c.text;
-    EXPECT_EQ(floats_of(file.array("y")), c.wanted) << c.text;
-  }
+      {"a,b,price\n1,2,0.5\n3,-4e1,1\n", 1, "x [2, 2]: 1 2 3 -40; y f8 [2]: 0.5 1"},
+      {"1,2,0\r\n\r\n3,4,7\r\n", 1, "x [2, 2]: 1 2 3 4; y i8 [2]: 0 7"},                // no names, no fractions
+      {"\xef\xbb\xbf\"a, b\",c,d\n 1 ,2,\"3\"\n", 2, "x [1, 1]: 1; y i8 [1, 2]: 2 3"},  // of a spreadsheet
+      {"l,kind\n5,setosa\n6,virginica\n7,setosa\n", 1, "x [3, 1]: 5 6 7; y i8 [3]: 0 1 0; setosa|virginica"},
+      {"1,2\n", 0, "x [1, 2]: 1 2"},
+      {"\t1\xc2\xa0,2\t,\xe2\x80\xaf\x61\n3,4,a\t\n", 1, "x [2, 2]: 1 2 3 4; y i8 [2]: 0 0; a"},
+      {"1e-400,-1e-400,1\n", 1, "x [1, 2]: 0 0; y i8 [1]: 1"},
+      {"1, \"a, \"\"b\"\"\" \n2,\"\"\"\"\n3,\"c\"\n", 1, "x [3, 1]: 1 2 3; y i8 [3]: 1 0 2; \"|a, \"b\"|c"},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(arrays_of(TableFile(table(c.text), c.targets)), c.arrays) << c.text;
 }
 
 TEST_F(TableFileTest, SaysWhichCellIsWrong) {
@@ -94,15 +73,13 @@ TEST_F(TableFileTest, SaysWhichCellIsWrong) {
                 {"a\tb\n1\t2\n", 1, "t.csv:2: has a tab and no comma; separate cells by commas"},
                 {std::string("a\0,\0b\0\n\0001\0,\0002\0\n\0", 17), 1, "t.csv:1: holds a byte of 0x00"},  // UTF-16
                 {"a,b\n", 1, "t.csv: no row of numbers"}};
-  for (const auto& c : kCases)
-    EXPECT_THAT(error_of(Fault::data, [&] { TableFile(table(c.text), c.targets); }), HasSubstr(c.words)) << c.text;
+  for (const auto& c : kCases) EXPECT_FAULT(data, c.words, TableFile(table(c.text), c.targets)) << c.text;
 }
 
 // Reading the memory of a process at address 0 is an I/O error.
 TEST_F(TableFileTest, AFaultOfTheDiskIsNotTheEndOfTheTable) {
   fs::create_symlink("/proc/self/mem", folder_ / "t.csv");
-  EXPECT_THAT(error_of(Fault::storage, [&] { read_table(folder_ / "t.csv"); }),
-              HasSubstr("t.csv: cannot be read: Input/output error; check the disk"));
+  EXPECT_FAULT(storage, "t.csv: cannot be read: Input/output error; check the disk", read_table(folder_ / "t.csv"));
 }
 
 TEST_F(TableFileTest, AreToldFromTablesOfPictures) {
@@ -120,10 +97,9 @@ TEST_F(TableFileTest, AreADataset) {
   EXPECT_EQ(data.test->size(), 10);
   EXPECT_EQ(data.train->sample_shape(), (Shape{2, 1, 1}));
   EXPECT_THAT(data.train->class_names(), ElementsAre("even", "odd"));
-  std::vector<float> sample(2);
   for (std::int64_t i = 0; i < 10; ++i) {
-    const std::int32_t label = data.test->load(i, {}, sample);
-    EXPECT_EQ(label, static_cast<std::int32_t>(sample[0]) % 2);
+    const std::vector<float> sample = sample_values(*data.test, i);
+    EXPECT_EQ(sample_label(*data.test, i), static_cast<std::int32_t>(sample[0]) % 2);
     EXPECT_EQ(sample[0] + sample[1], 100);
   }
   // Predictions take the same columns of a table with or without its targets.
@@ -133,8 +109,8 @@ TEST_F(TableFileTest, AreADataset) {
     EXPECT_NEAR(samples[1].data<float>()[0], 3, 1e-5) << text;
     EXPECT_NEAR(samples[1].data<float>()[1], 4, 1e-5) << text;
   }
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = table(rows), .target = "numbers"}.open(); }),
-              HasSubstr("the last column holds words, such as \"even\", which are classes"));
+  EXPECT_FAULT(data, "the last column holds words, such as \"even\", which are classes",
+               Arrays{.path = table(rows), .target = "numbers"}.open());
 }
 
 TEST_F(TableFileTest, OfTwoHalvesNameTheirColumnsAlike) {
@@ -172,15 +148,14 @@ TEST_F(TableFileTest, ColumnsOfAnyUnitAreNormalised) {
   constexpr std::size_t kCount = std::size(kColumns);
   const Splits data = Arrays{.path = table(rows), .holdout = 0.25f}.open();
   std::vector<double> square(kCount);
-  std::vector<float> sample(kCount);
   for (std::int64_t i = 0; i < data.train->size(); ++i) {
-    data.train->load(i, {}, sample);
+    const std::vector<float> sample = sample_values(*data.train, i);
     for (std::size_t c = 0; c < kCount; ++c) square[c] += sample[c] * sample[c] / 30.0;
   }
   for (std::size_t c = 0; c < kCount; ++c) EXPECT_NEAR(square[c], kColumns[c].unit > 0 ? 1 : 0, 0.01) << c;
   std::set<std::vector<float>> seen, predicted;
   for (const auto& half : {data.train, data.test})
-    for (std::int64_t i = 0; i < half->size(); ++i) half->load(i, {}, sample), seen.insert(sample);
+    for (std::int64_t i = 0; i < half->size(); ++i) seen.insert(sample_values(*half, i));
   for (const Array& each : prepare_arrays(table(rows), data.test->preparation()))
     predicted.insert({each.data<float>().begin(), each.data<float>().end()});
   EXPECT_EQ(predicted, seen);
@@ -191,14 +166,13 @@ TEST_F(TableFileTest, OfTwoHalvesHaveTheClassesOfTheFirst) {
   table("4,red\n", "val.csv");
   const Splits data = Arrays{.path = folder_.path(), .normalize = false}.open();
   EXPECT_THAT(data.test->class_names(), ElementsAre("blue", "green", "red"));
-  std::vector<float> sample(1);
-  EXPECT_EQ(data.test->load(0, {}, sample), 2);
+  EXPECT_EQ(sample_label(*data.test, 0), 2);
   table("4,1\n", "val.csv");
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder_.path()}.open(); }),
-              HasSubstr("val.csv:1: \"1\" in column 2 is no class of the training half"));
+  EXPECT_FAULT(data, "val.csv:1: \"1\" in column 2 is no class of the training half",
+               Arrays{.path = folder_.path()}.open());
   table("4,pink\n", "val.csv");
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder_.path()}.open(); }),
-              HasSubstr("val.csv:1: \"pink\" in column 2 is no class of the training half"));
+  EXPECT_FAULT(data, "val.csv:1: \"pink\" in column 2 is no class of the training half",
+               Arrays{.path = folder_.path()}.open());
 }
 
 }  // namespace

@@ -49,8 +49,7 @@ TEST_F(Unpacking, HasOneRuleForNumpyAndHdf5) {
                                                    "data.arrays.unpack to the GiB that it needs, or ")))
         << name;
   }
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder_ / "x.npz", .unpack = 0.01}.open(); }),
-              HasSubstr("holds images, expected x_train"));
+  EXPECT_FAULT(data, "holds images, expected x_train", Arrays{.path = folder_ / "x.npz", .unpack = 0.01}.open());
 }
 
 TEST_F(Unpacking, TheKeyReachesBothHalves) {
@@ -59,8 +58,7 @@ TEST_F(Unpacking, TheKeyReachesBothHalves) {
                                      {"y_train", npy("|u1", "(4,)", labels)},
                                      {"x_test", npy("|u1", "(4, 1024, 1024)", pixels)},
                                      {"y_test", npy("|u1", "(4,)", labels)}}));
-  EXPECT_THAT(error_of(Fault::data, [&] { Arrays{.path = folder_ / "x.npz", .unpack = 0.001}.open(); }),
-              HasSubstr("x_train: unpacks to 41"));
+  EXPECT_FAULT(data, "x_train: unpacks to 41", Arrays{.path = folder_ / "x.npz", .unpack = 0.001}.open());
   EXPECT_EQ(Arrays({.path = folder_ / "x.npz", .unpack = 0.01}).open().test->size(), 4);
 }
 
@@ -81,14 +79,13 @@ TEST_F(Unpacking, ABombIsRefusedByWhatItAnnounces) {
 TEST_F(Unpacking, GzipFilesHaveTheSameRule) {
   write_file(folder_ / "x.gz", gzip(Bytes(20 << 20)));
   EXPECT_EQ(InputFile(folder_ / "x.gz").read(20 << 20, "the pixels").size(), 20u << 20);
-  EXPECT_THAT(
-      error_of(Fault::data,
-               [&] { InputFile(folder_ / "x.gz", unpacking_limit(0.01, "unpack it")).read(20 << 20, "the pixels"); }),
-      AllOf(HasSubstr("x.gz at byte 0: the pixels: unpacks to 20"),
-            HasSubstr("bytes more than the file stores, expected at most 10737418, the limit that was set; "
-                      "unpack it")));
-  EXPECT_THAT(error_of(Fault::data, [&] { InputFile(folder_ / "x.gz").read(1 << 30, "the pixels"); }),
-              HasSubstr("the pixels would take 1073741824 bytes, but the file holds "))
+  EXPECT_FAULT(data,
+               AllOf(HasSubstr("x.gz at byte 0: the pixels: unpacks to 20"),
+                     HasSubstr("bytes more than the file stores, expected at most 10737418, the limit that was set; "
+                               "unpack it")),
+               InputFile(folder_ / "x.gz", unpacking_limit(0.01, "unpack it")).read(20 << 20, "the pixels"));
+  EXPECT_FAULT(data, "the pixels would take 1073741824 bytes, but the file holds ",
+               InputFile(folder_ / "x.gz").read(1 << 30, "the pixels"))
       << "more than deflate can pack";
 }
 

@@ -56,8 +56,8 @@ TEST_F(DurableFile, ReplacesNoPipeAndNoDevice) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   fs::create_symlink("/dev/null", link);
   for (const fs::path& path : {pipe, link}) {
-    const std::string line = error_of(Fault::storage, [&] { PendingFile(path, 1).publish(); });
-    EXPECT_THAT(line, HasSubstr(path.string() + " is a device, a pipe or a socket, which is not replaced"));
+    EXPECT_FAULT(storage, path.string() + " is a device, a pipe or a socket, which is not replaced",
+                 PendingFile(path, 1).publish());
   }
   EXPECT_TRUE(fs::is_fifo(pipe));
   EXPECT_TRUE(fs::is_symlink(link));
@@ -168,16 +168,12 @@ TEST_F(DurableFile, IsReadInTheFolderThatWasOpened) {
     EXPECT_EQ(FilePlace(folder, "a").readable() == run / "a", path == run);
     EXPECT_TRUE(fs::is_directory(FilePlace(folder, "inside").status()));
     EXPECT_FALSE(fs::exists(FilePlace(folder, "none").status()));
-    EXPECT_EQ(error_of(Fault::data,
-                       [&] {
-                         read_text({folder, "pipe"}, Fault::data, "name another");
-                       }),
-              (run / "pipe").string() + ": cannot be read: it is not a regular file; name another");
-    EXPECT_EQ(error_of(Fault::data,
-                       [&] {
-                         read_text({folder, "none"}, Fault::data, "name another");
-                       }),
-              (run / "none").string() + ": cannot be read: No such file or directory; name another");
+    EXPECT_FAULT(data,
+                 testing::Eq((run / "pipe").string() + ": cannot be read: it is not a regular file; name another"),
+                 read_text({folder, "pipe"}, Fault::data, "name another"));
+    EXPECT_FAULT(data,
+                 testing::Eq((run / "none").string() + ": cannot be read: No such file or directory; name another"),
+                 read_text({folder, "none"}, Fault::data, "name another"));
   };
   expect_mine(run);
   fs::rename(run, folder_ / "moved");
@@ -217,8 +213,7 @@ TEST_F(DurableFile, AKilledWriterLeavesNothing) {
 
 // The name is tried before anything is written.
 TEST_F(DurableFile, RefusesANameThatIsTooLong) {
-  const std::string line = error_of(Fault::storage, [&] { PendingFile(folder_ / std::string(256, 'a'), 1); });
-  EXPECT_THAT(line, HasSubstr("cannot be created: File name too long"));
+  EXPECT_FAULT(storage, "cannot be created: File name too long", PendingFile(folder_ / std::string(256, 'a'), 1));
   EXPECT_EQ(files(), 0);
 }
 
@@ -310,8 +305,8 @@ TEST_F(DurableFile, FullDisksLeaveTheOldCheckpointAndSayWhatIsMissing) {
   for (int megabytes = 1; megabytes < 6; ++megabytes) {
     std::ofstream(disk / "other") << std::string(static_cast<std::size_t>(megabytes) << 20, 'x');
     const std::string error = save_error(filled(2, 1'500'000), path);  // 6 MB more
-    EXPECT_THAT(error, HasSubstr("No space left on device; it needs 60"));
-    EXPECT_THAT(error, HasSubstr(" are free; free some space; the old file is untouched"));
+    EXPECT_THAT(error, HasParts("No space left on device; it needs 60",
+                                " are free; free some space; the old file is untouched"));
     EXPECT_EQ(std::get<std::int64_t>(load_checkpoint(path).state.at("step")), 1);
     EXPECT_EQ(std::distance(fs::directory_iterator(disk), {}), 2);
   }

@@ -52,7 +52,7 @@ class ExchangeTest : public CheckpointTest {
     if (!python_has("torchvision, h5py, safetensors"))
       GTEST_SKIP() << "python has no torchvision, h5py and safetensors";
     const std::string all = fmt::format("{} {}", folder_.string(), fmt::join(names, " "));
-    const PythonRun made = run_python("exchange.py make " + all);
+    const Ran made = run_python("exchange.py make " + all);
     ASSERT_EQ(made.code, 0) << made.output;
     for (const std::string& name : names) {
       const Safetensors batch = load_safetensors(folder_ / (name + ".safetensors"));
@@ -61,14 +61,14 @@ class ExchangeTest : public CheckpointTest {
       save(model, folder_ / (name + ".h5"));
       save_onnx(model, folder_ / (name + ".onnx"));
     }
-    const PythonRun read = run_python("exchange.py hdf5 " + all);
+    const Ran read = run_python("exchange.py hdf5 " + all);
     EXPECT_EQ(read.code, 0) << read.output;
     for (const std::string& name : names) {  // and back, out of a file that h5py wrote
       const Safetensors batch = load_safetensors(folder_ / (name + ".safetensors"));
       expect_outputs(name, model_of(name, batch.arrays.at("x").shape(), folder_ / (name + ".plain.h5")), batch);
     }
     if (!python_has("onnxruntime")) return;
-    const PythonRun ran = run_python("exchange.py onnx " + folder_.string());
+    const Ran ran = run_python("exchange.py onnx " + folder_.string());
     EXPECT_EQ(ran.code, 0) << ran.output;
     for (const std::string& name : names) EXPECT_THAT(ran.output, HasSubstr(name + " "));
   }

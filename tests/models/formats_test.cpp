@@ -133,8 +133,7 @@ TEST(FormatRule, Refusals) {
       {{.sums = {.format = "f16", .every = 48}}, "formats.0: sums: every is 48, expected 16, 32 or 64"},
   };
   for (const auto& [rule, text] : rows) {
-    const std::string line = error_of([&] { model.with_formats({rule}); });
-    EXPECT_THAT(line, HasSubstr(text));
+    EXPECT_FAULT(usage, text, model.with_formats({rule}));
   }
 }
 

@@ -83,13 +83,13 @@ struct Angle {
 
 TEST_F(OnnxTest, WhatOnnxLacksIsNamed) {
   const Model model(Sequential{Angle{}}, {1, 2});
-  EXPECT_THAT(error_of([&] { onnx_bytes(model); }), HasSubstr("atan2 needs atan2, which opset 17 has not"));
+  EXPECT_FAULT(usage, "atan2 needs atan2, which opset 17 has not", onnx_bytes(model));
 }
 
 TEST_F(OnnxTest, DilatedAveragesAreBeyondTheOpset) {
   const Model model(Sequential{AvgPool2d{.window = 2, .dilation = 2}, Flatten{}}, {2, 3, 6, 6});
-  EXPECT_THAT(error_of([&] { onnx_bytes(model); }),
-              HasSubstr("onnx: average pooling over dilated windows needs opset 19, the export writes opset 17"));
+  EXPECT_FAULT(usage, "onnx: average pooling over dilated windows needs opset 19, the export writes opset 17",
+               onnx_bytes(model));
 }
 
 /// Writes NAME.onnx, and x and y of a batch in NAME.safetensors.
@@ -186,7 +186,7 @@ TEST_F(OnnxTest, OnnxruntimeComputesTheSame) {
   write_pair(folder_, "lenet", Lenet{}, {2, 1, 28, 28}, false);
   write_pair(folder_, "resnet18", Resnet<18>{.classes = 7}, {2, 3, 32, 32}, false);
   write_pair(folder_, "resnet18_folded", Resnet<18>{.classes = 7}, {2, 3, 32, 32}, true);
-  const PythonRun ran = run_python("exchange.py onnx " + folder_.string());
+  const Ran ran = run_python("exchange.py onnx " + folder_.string());
   EXPECT_EQ(ran.code, 0) << ran.output;
   for (const std::string& name : names) EXPECT_THAT(ran.output, HasSubstr(name + " "));
 }
@@ -203,7 +203,7 @@ TEST_F(OnnxTest, OnnxruntimeComputesEveryNetTheSameLong) {
     const Shape input = is_grey ? Shape{2, 1, 28, 28} : Shape{2, 3, side, side};
     for (const char* suffix : {"", "_folded"})
       write_pair(folder_, std::string(T::name) + suffix, T{}, input, *suffix != '\0');
-    const PythonRun ran = run_python("exchange.py onnx " + folder_.string());
+    const Ran ran = run_python("exchange.py onnx " + folder_.string());
     EXPECT_EQ(ran.code, 0) << T::name << "\n" << ran.output;
     EXPECT_THAT(ran.output, HasSubstr(std::string(T::name) + "_folded "));
     for (const auto& each : fs::directory_iterator(folder_)) fs::remove(each);  // up to 1 GB each

@@ -7,6 +7,7 @@
 #include "nixie/layers/linear.h"
 #include "nixie/models/model.h"
 #include "nixie/optimizers/optimizer.h"
+#include "nixie/tests/errors.h"
 #include "nixie/tests/test_backend.h"
 
 namespace nixie {
@@ -21,6 +22,26 @@ const TensorStatistics& row_of(const std::vector<TensorStatistics>& rows, const 
   EXPECT_NE(found, rows.end()) << layer << " " << role;
   return found == rows.end() ? rows.front() : *found;
 }
+
+/// Measures values of one shape as the activations of `x`.
+class Observed {
+ public:
+  explicit Observed(StatisticsOptions options, PrecisionPolicy precision = PrecisionPolicy::fp32)
+      : statistics(std::move(options), precision),
+        step_(
+            test_backend(),
+            [this](const Inputs& in) {
+              statistics.observe(in["x"], "x", "activations");
+              statistics.record(0);
+              return Outputs{};
+            },
+            precision) {}
+  void operator()(const Array& x) { step_({{"x", x}}); }
+  Statistics statistics;
+
+ private:
+  Step step_;
+};
 
 TEST(Statistics, CountsEachKindOfNumber) {
   const struct {
@@ -38,29 +59,21 @@ TEST(Statistics, CountsEachKindOfNumber) {
       {PrecisionPolicy::fp16_pure, {kNan, kNan, kInf, 0}, 1, 1, 1, 2, 0, 0},
   };
   for (const auto& each : rows) {
-    const Scope text(fmt::format("{} {}", to_string(each.precision), fmt::join(each.values, ",")));
-    Statistics statistics({}, each.precision);
-    Step step(
-        test_backend(),
-        [&](const Inputs& in) {
-          statistics.observe(in["x"], "a", "activations");
-          statistics.record(0);
-          return Outputs{};
-        },
-        each.precision);
-    for (int i = 0; i < 2; ++i) step({{"x", Array::from(each.values, {2, 2})}});
-    const std::vector<TensorStatistics> found = statistics.results();
+    SCOPED_TRACE(fmt::format("{} {}", to_string(each.precision), fmt::join(each.values, ",")));
+    Observed observed({}, each.precision);
+    for (int i = 0; i < 2; ++i) observed(Array::from(each.values, {2, 2}));
+    const std::vector<TensorStatistics> found = observed.statistics.results();
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(found[0].elements, 8);
-    EXPECT_EQ(found[0].zeros, 2 * each.zeros) << Scope::path();
-    EXPECT_EQ(found[0].saturated, 2 * each.saturated) << Scope::path();
-    EXPECT_EQ(found[0].infinite, 2 * each.infinite) << Scope::path();
-    EXPECT_EQ(found[0].nan, 2 * each.nan) << Scope::path();
-    EXPECT_EQ(found[0].largest, each.largest) << Scope::path();
-    EXPECT_NEAR(found[0].mean, each.mean, 1e-6 * each.mean) << Scope::path();
-    EXPECT_EQ(found[0].first_overflow, each.infinite + each.nan > 0 ? 1 : 0) << Scope::path();
-    statistics.clear();
-    EXPECT_TRUE(statistics.results().empty());
+    EXPECT_EQ(found[0].zeros, 2 * each.zeros);
+    EXPECT_EQ(found[0].saturated, 2 * each.saturated);
+    EXPECT_EQ(found[0].infinite, 2 * each.infinite);
+    EXPECT_EQ(found[0].nan, 2 * each.nan);
+    EXPECT_EQ(found[0].largest, each.largest);
+    EXPECT_NEAR(found[0].mean, each.mean, 1e-6 * each.mean);
+    EXPECT_EQ(found[0].first_overflow, each.infinite + each.nan > 0 ? 1 : 0);
+    observed.statistics.clear();
+    EXPECT_TRUE(observed.statistics.results().empty());
   }
 }
 
@@ -68,16 +81,10 @@ TEST(Statistics, HistogramsCountPowersOfTwoOfASample) {
   std::vector<float> values(40000, 0.75F);  // 2^-1
   for (std::size_t i = 0; i < 100; ++i) values[i] = i % 2 ? -1024 : 1e-20F;
   values[100] = kInf;
-  Statistics statistics({});
-  Step step(test_backend(), [&](const Inputs& in) {
-    statistics.observe(in["few"], "few", "activations");
-    statistics.observe(in["many"], "many", "activations");
-    statistics.record(0);
-    return Outputs{};
-  });
-  step({{"few", Array::from(std::vector<float>{0, 1, 1.999F, 2, -4, 1e30F, kNan, kInf, 1e-30F}, {9})},
-        {"many", Array::from(values, {40, 1000})}});
-  const std::vector<TensorStatistics> rows = statistics.results();
+  Observed few({}), many({});
+  few(Array::from(std::vector<float>{0, 1, 1.999F, 2, -4, 1e30F, kNan, kInf, 1e-30F}, {9}));
+  many(Array::from(values, {40, 1000}));
+  const TensorStatistics rows[] = {few.statistics.results()[0], many.statistics.results()[0]};
   const auto at = [&](std::size_t row, int exponent) {
     return rows[row].exponents.at(static_cast<std::size_t>(exponent - TensorStatistics::kLowestExponent));
   };
@@ -102,14 +109,9 @@ TEST(Statistics, ShadowFormatsSeeASampleWithTheScaleOfAll) {
   } rows[] = {{"tensor", 28.0 * 28 / 10000, 0},  // in units of 128: 100 becomes 128
               {"none", 0, 0}};
   for (const auto& row : rows) {
-    Statistics statistics({.shadow = {"int8"}, .scale = row.scale});
-    Step step(test_backend(), [&](const Inputs& in) {
-      statistics.observe(in["x"], "x", "activations");
-      statistics.record(0);
-      return Outputs{};
-    });
-    step({{"x", Array::from(values, {40, 1000})}});
-    const TensorStatistics found = statistics.results()[0];
+    Observed observed({.shadow = {"int8"}, .scale = row.scale});
+    observed(Array::from(values, {40, 1000}));
+    const TensorStatistics found = observed.statistics.results()[0];
     EXPECT_EQ(found.elements, 40000);
     EXPECT_EQ(found.largest, 10000);
     EXPECT_NEAR(found.formats[0].error, row.error, 1e-6) << row.scale;
@@ -261,21 +263,13 @@ TEST(Statistics, TakeNoSecondPassOverWhatAKernelMakes) {
 }
 
 TEST(Statistics, RefusesWhatDoesNotFit) {
-  const auto message_of = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(message_of([] { Statistics({.shadow = std::vector<std::string>(9, "e4m3")}); }),
-            "shadow names 9 formats, expected at most 8");
-  EXPECT_NE(message_of([] { Statistics({.shadow = {"e4"}}); }).find("format is \"e4\""), std::string::npos);
-  EXPECT_EQ(message_of([] { Statistics({.every = 10, .histograms = 25}); }),
-            "histograms is 25 and every 10; expected a multiple of it");
-  EXPECT_EQ(message_of([] { Statistics({}).observe(Array(Dtype::i32, {2}), "a", "activations"); }),
-            "statistics: a (activations) is i32, expected a floating type");
+  EXPECT_FAULT(usage, "shadow names 9 formats, expected at most 8",
+               Statistics({.shadow = std::vector<std::string>(9, "e4m3")}));
+  EXPECT_FAULT(usage, "format is \"e4\"", Statistics({.shadow = {"e4"}}));
+  EXPECT_FAULT(usage, "histograms is 25 and every 10; expected a multiple of it",
+               Statistics({.every = 10, .histograms = 25}));
+  EXPECT_FAULT(usage, "statistics: a (activations) is i32, expected a floating type",
+               Statistics({}).observe(Array(Dtype::i32, {2}), "a", "activations"));
 }
 
 }  // namespace

@@ -111,8 +111,7 @@ TEST(Jpeg, WarningsThatCostPixelsAreDamage) {
                {"another restart", wrong_restart},
                {"bytes before a restart", with(restarts, find_marker(restarts, kRestart), Bytes(9, 1))}};
   for (const auto& each : cases)
-    EXPECT_THAT(error_of(Fault::data, [&] { decode_image(each.bytes, "a.jpg"); }), HasSubstr("a.jpg: damaged JPEG: "))
-        << each.title;
+    EXPECT_FAULT(data, "a.jpg: damaged JPEG: ", decode_image(each.bytes, "a.jpg")) << each.title;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "nixie/data/image_folder.h"
 #include "nixie/tests/data/exif.h"
 #include "nixie/tests/data/pictures.h"
+#include "nixie/tests/data/samples.h"
 
 namespace nixie {
 namespace {
@@ -126,11 +127,6 @@ class UprightFolder : public testing::Test {
       write_file(folder_ / half / "stored/a.png", png(decode_image(plain, "a")));
     }
   }
-  static Bytes sample(const Dataset& data, std::int64_t index, const AugmentKey& key) {
-    Bytes bytes(static_cast<std::size_t>(data.sample_shape().size()));
-    data.bytes()->load_bytes(index, key, bytes);
-    return bytes;
-  }
   TempFolder folder_;
 };
 
@@ -144,10 +140,11 @@ TEST_F(UprightFolder, SamplesAreThoseOfThePictureThatIsSeen) {
     for (const bool training : {false, true}) {
       const AugmentKey key{.seed = 1, .epoch = epoch, .training = training};
       if (!training) {
-        EXPECT_EQ(sample(*upright.train, 0, key), sample(*upright.train, 1, key));
-        EXPECT_EQ(sample(*stored.train, 0, key), sample(*stored.train, 2, key));
+        EXPECT_EQ(sample_bytes(*upright.train, 0, key), sample_bytes(*upright.train, 1, key));
+        EXPECT_EQ(sample_bytes(*stored.train, 0, key), sample_bytes(*stored.train, 2, key));
       }
-      EXPECT_EQ(sample(*upright.train, 1, key), sample(*stored.train, 1, key)) << "a picture without a mark";
+      EXPECT_EQ(sample_bytes(*upright.train, 1, key), sample_bytes(*stored.train, 1, key))
+          << "a picture without a mark";
     }
   EXPECT_TRUE(upright.train->preparation().upright);
   EXPECT_FALSE(stored.train->preparation().upright);
@@ -165,7 +162,7 @@ TEST_F(UprightFolder, CropsAreDrawnOfThePictureThatIsSeen) {
     const Splits marked = options.open(), seen_data = of_seen.open();
     for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
       const AugmentKey key{.seed = 1, .epoch = epoch, .training = true};
-      EXPECT_EQ(sample(*marked.train, 0, key), sample(*seen_data.train, 0, key)) << epoch;
+      EXPECT_EQ(sample_bytes(*marked.train, 0, key), sample_bytes(*seen_data.train, 0, key)) << epoch;
     }
   }
 }
@@ -184,7 +181,7 @@ TEST_F(UprightFolder, AMaskIsTurnedByItsOwnMark) {
   write_file(folder_ / "masks/a.png", mask);
   std::ofstream(folder_ / "list.csv") << "picture,mask\ntrain/marked/a.jpg,masks/a.png\nval/marked/a.jpg,masks/a.png\n";
   const ImageFolder options{.path = (folder_ / "list.csv"), .crop = 20};
-  EXPECT_THAT(error_of(Fault::data, [&] { options.open(); }), HasSubstr("28 x 40 pixels, its mask 40 x 28"));
+  EXPECT_FAULT(data, "28 x 40 pixels, its mask 40 x 28", options.open());
   write_file(folder_ / "masks/a.png", with_exif_in_png(mask, exif(6)));
   EXPECT_EQ(options.open().train->size(), 1);
 }

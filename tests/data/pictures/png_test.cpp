@@ -141,7 +141,7 @@ TEST(Png, StopsDecompressingBehindTheLastRow) {
 TEST(Png, TooFewRowsAreDamage) {
   for (const std::size_t rows : {0, 1, 8}) {
     const Bytes file = png_of_rows(4, 9, 8, PNG_COLOR_TYPE_RGB, Bytes(rows * 13));
-    EXPECT_THAT(error_of(Fault::data, [&] { decode_image(file, "a.png"); }), HasSubstr("a.png: damaged PNG: "));
+    EXPECT_FAULT(data, "a.png: damaged PNG: ", decode_image(file, "a.png"));
   }
 }
 
