@@ -31,7 +31,7 @@ xp.repeat(x, 2, axis=0); xp.broadcast_to(x[0], (2, 3)); xp.moveaxis(c, 0, -1); x
 xp.sort(x); xp.argsort(x, stable=True) if xp is not np else np.argsort(x, kind="stable"); xp.sort(x, axis=0)
 xp.searchsorted(xp.sort(x[0]), x[1]); xp.diff(x); xp.diff(x, n=2); xp.count_nonzero(x > 1); x.cumsum(axis=1)
 xp.take(x, xp.asarray([2, 0]), axis=1); xp.take_along_axis(x, xp.asarray([[2], [0]]), axis=1)
-xp.zeros((2, 2)); xp.ones(3); xp.full((2,), 7); xp.eye(3); xp.eye(2, 3, k=1); xp.arange(5); xp.arange(5, 1, -2); xp.linspace(0, 1, 5)
+xp.zeros((2, 2)); xp.ones(3); xp.full((2,), 7); xp.eye(3); xp.eye(2, 3, k=1); xp.eye(2, k=-100);  xp.arange(5); xp.arange(5, 1, -2); xp.linspace(0, 1, 5)
 xp.linspace(0, 1, 4, endpoint=False); xp.arange(0.0, 1.0, 0.25); xp.zeros_like(i); xp.ones_like(x); xp.full_like(x, 3); xp.tril(x); xp.triu(x)
 xp.tensordot(x, x, axes=([0, 1], [0, 1])); xp.tensordot(c, c, axes=([1, 2], [1, 2])); xp.einsum("ij,kj->ik", x, x)
 xp.linalg.outer(x[0], x[1]); xp.linalg.trace(x @ x.T); xp.linalg.diagonal(x); xp.linalg.cross(x, x[::-1])
@@ -171,6 +171,10 @@ class Numpy(unittest.TestCase):
             self.assertEqual(str(nx.asarray(value)), str(value))
             self.assertEqual(repr(nx.asarray(np.float16(1.5))), "array(1.5, dtype=float16)")
         self.assertEqual(f"{nx.array(2.0) / 3:.3f} {nx.array(7):03d} {nx.array([1, 2])}", "0.667 007 [1 2]")
+
+    def test_diagonals_far_away(self):
+        for k in (2**63, -(2**63) - 1):
+            self.assertEqual(nx.eye(2, k=k).tolist(), [[0, 0], [0, 0]])
 
     def test_numbers(self):
         self.assertEqual((int(nx.array(3)), float(nx.array(2.5)), bool(nx.array(True)), complex(nx.array(1.0))), (3, 2.5, True, 1))

@@ -224,7 +224,9 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    return _core.eye(n_rows, n_rows if n_cols is None else n_cols, k, _core.float32 if dtype is None else dtype, _device(device))
+    n_cols = n_rows if n_cols is None else n_cols
+    k = max(-n_rows, min(k, n_cols))  # beyond 64 bits, too
+    return _core.eye(n_rows, n_cols, k, _core.float32 if dtype is None else dtype, _device(device))
 
 
 def tril(x, /, *, k=0):
