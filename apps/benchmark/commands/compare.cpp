@@ -19,10 +19,8 @@ namespace nixie::benchmark {
 namespace {
 
 struct Compare : NetChoice {
-  std::filesystem::path peers = "apps/peers";  ///< the folder of the peers' programs
-  std::string python = "python3";
+  PeerOptions peer = {};
   std::vector<std::string> engines = {};  ///< of the peers; empty: all but max-autotune, which compiles for minutes
-  double peer_seconds = 600;              ///< time limit of each peer for all its rows
 };
 
 using Peers = std::vector<std::unique_ptr<PeerProcess>>;
@@ -35,15 +33,11 @@ std::string peer_precision(const std::string& precision) { return precision == "
 /// Started side by side, as that takes seconds.
 Peers start_peers(const Compare& command, bool on_cpu) {
   Peers peers;
-  for (const char* script : {"torch_nets.py", "jax_nets.py"}) {
-    const std::filesystem::path file = command.peers / script;
-    if (!std::filesystem::exists(file))
-      fail(Fault::usage, file.string(), " is not there; name its folder with --peers");
-    peers.push_back(std::make_unique<PeerProcess>(command.python, file, on_cpu, command.peer_seconds));
-  }
+  for (const char* script : {"torch_nets.py", "jax_nets.py"})
+    peers.push_back(PeerProcess::start(command.peer, script, on_cpu));
   for (const auto& peer : peers) {
     peer->wait_until_ready();
-    tell("{}: {}{}\n", peer->name(), peer->works() ? "" : "left out: ", peer->program());
+    peer->tell_program();
   }
   return peers;
 }
@@ -199,7 +193,7 @@ void run(const Compare& command) {
   if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return !row["peers"].empty(); }))
     print_ratios(rows);
   else
-    tell("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.python);
+    tell("\nno peer ran here: install PyTorch or JAX for {} to compare\n", command.peer.python);
   print_left_out(rows);
   report.complete();
   each.raise();
@@ -211,12 +205,9 @@ Subcommand add_compare(CLI::App& app) {
   const auto command = std::make_shared<Compare>();
   CLI::App* compare = add_command(app, "compare", "the nets here and in PyTorch and JAX, in turn, with the ratios");
   add_net_options(*compare, *command);
-  add_value(*compare, "--peers", command->peers, "the folder of the peers' programs, apps/peers by default");
-  add_value(*compare, "--python", command->python, "what runs them, python3 by default");
+  add_peers(*compare, command->peer);
   add_names(*compare, "--engine", command->engines, {"eager", "graph", "compile", "max-autotune", "jit"},
             "the peers' ways to run a net; all but max-autotune by default");
-  add_number(*compare, "--peer-seconds", command->peer_seconds,
-             "time limit of each peer for all its rows, 600 by default", 1.0, 86400.0);
   return {compare, [command] { run(*command); }};
 }
 

@@ -31,7 +31,7 @@ struct Gemm {
   std::vector<std::string> sums = {};      ///< the same for formats of accumulators
   int every = 32;                          ///< terms after which these are rounded
   int runs = 10;
-  PeerOptions peer = {};
+  ContractionPeerOptions peer = {{.seconds = 120}};
   Files files = {};
 };
 

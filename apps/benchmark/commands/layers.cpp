@@ -15,7 +15,7 @@ constexpr std::int64_t kSamples = 32;
 
 struct Layers : NetChoice {
   Layers() { nets = {"alexnet"}; }
-  PeerOptions peer = {};
+  ContractionPeerOptions peer = {{.seconds = 120}};
 };
 
 const Columns kColumns = with_peer({{"precision", -9, "precision"},

@@ -80,11 +80,17 @@ void add_net_options(CLI::App& app, NetChoice& choice, const char* nets) {
   add_files(app, choice.files);
 }
 
-void add_peer(CLI::App& app, PeerOptions& peer) {
-  app.add_option("--peers", peer.peers, "the folder of the peers' programs, apps/peers by default")
-      ->each([&](const std::string&) { peer.wanted = true; });
+void add_peers(CLI::App& app, PeerOptions& peer, const char* doc) {
+  add_value(app, "--peers", peer.peers, doc);
   add_value(app, "--python", peer.python, "what runs them, python3 by default");
-  add_number(app, "--peer-seconds", peer.seconds, "time limit of the peer for all rows", 1.0, 86400.0);
+  add_number(app, "--peer-seconds", peer.seconds,
+             fmt::format("time limit of each peer for all its rows, {:g} by default", peer.seconds).c_str(), 1.0,
+             86400.0);
+}
+
+void add_peer(CLI::App& app, ContractionPeerOptions& peer) {
+  add_peers(app, peer);
+  app.get_option("--peers")->each([&](const std::string&) { peer.wanted = true; });
   app.add_flag_callback(
       "--alone", [&] { peer.wanted = false; }, "no peer; on a CPU there is none unless --peers is given");
 }

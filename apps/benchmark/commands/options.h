@@ -58,7 +58,11 @@ void add_assignments(CLI::App& app, std::vector<std::string>& assignments, CLI::
 void add_net_or_config(CLI::App& app, NetChoice& choice, const char* doc = "alexnet, overfeat and vgg_a by default");
 /// These, and all else of NetChoice but the kinds of nets.
 void add_net_options(CLI::App& app, NetChoice& choice, const char* nets = "alexnet, overfeat and vgg_a by default");
-void add_peer(CLI::App& app, PeerOptions& peer);
+/// --peers, --python and --peer-seconds.
+void add_peers(CLI::App& app, PeerOptions& peer,
+               const char* doc = "the folder of the peers' programs, apps/peers by default");
+/// The same, and --alone.
+void add_peer(CLI::App& app, ContractionPeerOptions& peer);
 
 std::vector<std::string> names_of(const std::vector<Net>& nets);
 

@@ -17,9 +17,7 @@ namespace nixie::benchmark {
 namespace {
 
 struct RanksChoice : NetChoice {
-  std::filesystem::path peers = {};  ///< the folder of the peers' programs; empty: nobody is asked
-  std::string python = "python3";
-  double peer_seconds = 600;  ///< for all rows
+  PeerOptions peer = {.peers = {}};  ///< without a folder nobody is asked
 };
 
 const Columns kNets{{"net", -12, "net"},
@@ -113,15 +111,11 @@ nlohmann::json time_net(Backend& backend, const World& world, const Net& net, in
 
 /// PyTorch's DDP on as many GPUs, which it starts itself; the other ranks wait meanwhile.
 std::unique_ptr<PeerProcess> start_ddp(const RanksChoice& choice, const World& world, bool on_cpu) {
-  std::unique_ptr<PeerProcess> peer;
-  if (choice.peers.empty() || !world.is_first()) return peer;
-  const std::filesystem::path script = choice.peers / "torch_ddp.py";
-  if (!std::filesystem::exists(script))
-    fail(Fault::usage, script.string(), " is not there; name its folder with --peers");
+  if (choice.peer.peers.empty() || !world.is_first()) return nullptr;
   check(world.ranks_on_host() == world.size(), "ranks: --peers needs all ranks on one machine; leave it out");
-  peer = std::make_unique<PeerProcess>(choice.python, script, on_cpu, choice.peer_seconds);
+  std::unique_ptr<PeerProcess> peer = PeerProcess::start(choice.peer, "torch_ddp.py", on_cpu);
   peer->wait_until_ready();
-  tell("{}: {}{}\n", peer->name(), peer->works() ? "" : "left out: ", peer->program());
+  peer->tell_program();
   return peer;
 }
 
@@ -175,10 +169,7 @@ Subcommand add_ranks(CLI::App& app) {
   const auto choice = std::make_shared<RanksChoice>();
   CLI::App* ranks = add_command(app, "ranks", "under mpirun: sums and training steps on several ranks");
   add_net_options(*ranks, *choice);
-  add_value(*ranks, "--peers", choice->peers, "a folder with torch_ddp.py, such as apps/peers: PyTorch's DDP beside");
-  add_value(*ranks, "--python", choice->python, "what runs it, python3 by default");
-  add_number(*ranks, "--peer-seconds", choice->peer_seconds, "its time limit for all rows, 600 by default", 1.0,
-             86400.0);
+  add_peers(*ranks, choice->peer, "a folder with torch_ddp.py, such as apps/peers: PyTorch's DDP beside");
   return {ranks, [choice] { run(*choice); }};
 }
 

@@ -29,7 +29,7 @@ struct Sweep {
   std::vector<std::string> kinds = {}, precisions = {};
   Machine machine = {};
   int runs = 7;
-  PeerOptions peer = {.seconds = 900};
+  ContractionPeerOptions peer = {{.seconds = 900}};
   Files files = {};
 };
 

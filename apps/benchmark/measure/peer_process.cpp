@@ -1,22 +1,20 @@
-// Two pipes and a child.
+// A line of JSON each way. The peer makes a group of its own, so that its own children end with it.
 #include "nixie/apps/benchmark/measure/peer_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
 
-#include "nixie/core/base/error.h"
+#include "nixie/apps/trainer/program/program.h"
 
 namespace nixie::benchmark {
 
@@ -24,34 +22,24 @@ PeerProcess::PeerProcess(const std::string& python, const std::filesystem::path&
     : name_(script.stem().string().substr(0, script.stem().string().find('_'))),
       complaints_(std::filesystem::temp_directory_path() / fmt::format("nixie-peer-{}-{}", ::getpid(), name_)),
       seconds_left_(seconds),
-      seconds_given_(seconds) {
-  int down[2], up[2];
-  if (::pipe2(down, O_CLOEXEC) != 0 || ::pipe2(up, O_CLOEXEC) != 0) fail(Fault::memory, "no pipe to ", script.string());
-  std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is noticed where it is read
-  std::fflush(nullptr);
-  const pid_t parent = ::getpid();
-  child_ = ::fork();
-  if (child_ < 0) fail(Fault::memory, "no process for ", script.string());
-  if (child_ == 0) {
-    std::FILE* complaints = std::fopen(complaints_.c_str(), "w");
-    if (!complaints || ::dup2(down[0], 0) < 0 || ::dup2(up[1], 1) < 0 || ::dup2(::fileno(complaints), 2) < 0)
-      ::_exit(1);
-    ::setpgid(0, 0);                     // its own children end with it
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // and it with us, however we end: a keyboard's signal reaches our group alone
-    if (::getppid() != parent) ::_exit(1);
-    if (on_cpu) {
-      ::setenv("PEER_DEVICE", "cpu", 1);
-      ::setenv("JAX_PLATFORMS", "cpu", 1);
-    }
-    ::execlp(python.c_str(), python.c_str(), script.c_str(), "--serve", nullptr);
-    std::fprintf(stderr, "%s cannot be started\n", python.c_str());
-    ::_exit(127);
-  }
-  ::close(down[0]);
-  ::close(up[1]);
-  to_ = down[1];
-  from_ = up[0];
+      seconds_given_(seconds),
+      child_(start_child(script.string(), [&](int in, int out) {
+        const int complaints = ::open(complaints_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        ::setpgid(0, 0);
+        if (on_cpu) {
+          ::setenv("PEER_DEVICE", "cpu", 1);
+          ::setenv("JAX_PLATFORMS", "cpu", 1);
+        }
+        become_program({python, script.string(), "--serve"}, in, out, complaints);
+      })) {}
+
+std::unique_ptr<PeerProcess> PeerProcess::start(const PeerOptions& options, const char* script, bool on_cpu) {
+  const std::filesystem::path file = options.peers / script;
+  if (!std::filesystem::exists(file)) fail(Fault::usage, file.string(), " is not there; name its folder with --peers");
+  return std::make_unique<PeerProcess>(options.python, file, on_cpu, options.seconds);
 }
+
+void PeerProcess::tell_program() const { tell("{}: {}{}\n", name_, works() ? "" : "left out: ", program()); }
 
 void PeerProcess::wait_until_ready() {
   const auto hello = read_line();
@@ -66,10 +54,10 @@ void PeerProcess::wait_until_ready() {
 
 PeerProcess::~PeerProcess() {
   constexpr auto kLongestEnd = std::chrono::seconds(5);
-  ::close(to_);
-  ::close(from_);
+  ::close(child_.to);
+  ::close(child_.from);
   const auto start = Clock::now();
-  for (int status; ::waitpid(child_, &status, WNOHANG) == 0;) {
+  for (int status; ::waitpid(child_.id, &status, WNOHANG) == 0;) {
     if (Clock::now() - start > kLongestEnd) end_at_once();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -89,14 +77,7 @@ nlohmann::json PeerProcess::ask(const nlohmann::json& request) {
   return answer;
 }
 
-void PeerProcess::send(const nlohmann::json& request) {
-  const std::string text = request.dump() + "\n";
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(to_, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) return;  // it has ended: receive says so
-    if (wrote > 0) done += static_cast<std::size_t>(wrote);
-  }
-}
+void PeerProcess::send(const nlohmann::json& request) { child_.send(request.dump() + "\n"); }
 
 nlohmann::json PeerProcess::receive() {
   const auto answer = is_late_ ? std::nullopt : read_line();
@@ -108,7 +89,7 @@ std::optional<std::string> PeerProcess::read_line() {
   for (std::size_t end; (end = unread_.find('\n')) == std::string::npos;) {
     if (!wait_for_input()) return std::nullopt;
     char buffer[4096];
-    const ssize_t got = ::read(from_, buffer, sizeof(buffer));
+    const ssize_t got = ::read(child_.from, buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return std::nullopt;
     unread_.append(buffer, static_cast<std::size_t>(got));
@@ -122,7 +103,7 @@ std::optional<std::string> PeerProcess::read_line() {
 /// Takes what it waits from the peer's time; false, and the peer is ended, when nothing is left of it.
 bool PeerProcess::wait_for_input() {
   const auto start = Clock::now();
-  pollfd wanted{.fd = from_, .events = POLLIN, .revents = 0};
+  pollfd wanted{.fd = child_.from, .events = POLLIN, .revents = 0};
   const int found = ::poll(&wanted, 1, static_cast<int>(std::max(0.0, 1e3 * seconds_left_)));
   seconds_left_ -= std::chrono::duration<double>(Clock::now() - start).count();
   if (found > 0 || (found < 0 && errno == EINTR)) return true;
@@ -132,8 +113,8 @@ bool PeerProcess::wait_for_input() {
 }
 
 void PeerProcess::end_at_once() {
-  ::kill(-child_, SIGKILL);  // the group it made,
-  ::kill(child_, SIGKILL);   // or the child before it made one
+  ::kill(-child_.id, SIGKILL);  // the group it made,
+  ::kill(child_.id, SIGKILL);   // or the child before it made one
 }
 
 std::string PeerProcess::last_complaint() const {

@@ -40,13 +40,15 @@ class TemporaryFile {
 
 }  // namespace
 
-ContractionPeer::ContractionPeer(const PeerOptions& options, bool on_cpu) : reason_("not asked for") {
+ContractionPeer::ContractionPeer(const ContractionPeerOptions& options, bool on_cpu) : reason_("not asked for") {
   if (!options.wanted.value_or(!on_cpu)) return;
-  const std::filesystem::path script = options.peers / "torch_contractions.py";
-  reason_ = script.string() + " is not there; name its folder with --peers";
-  if (!std::filesystem::exists(script)) return;
-  process_ = std::make_unique<PeerProcess>(options.python, script, on_cpu, options.seconds);
-  process_->wait_until_ready();
+  try {
+    process_ = PeerProcess::start(options, "torch_contractions.py", on_cpu);
+    process_->wait_until_ready();
+  } catch (const Error& error) {
+    if (error.fault() != Fault::usage) throw;
+    reason_ = error.what();
+  }
 }
 
 nlohmann::json ContractionPeer::time(nlohmann::json request, const PrecisionTraits& precision,

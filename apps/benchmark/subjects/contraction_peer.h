@@ -8,11 +8,7 @@
 
 namespace nixie::benchmark {
 
-/// The peer's program and its time limit.
-struct PeerOptions {
-  std::filesystem::path peers = "apps/peers";  ///< the folder of the peers' programs
-  std::string python = "python3";
-  double seconds = 120;
+struct ContractionPeerOptions : PeerOptions {
   std::optional<bool> wanted = {};  ///< empty: on a GPU only
 };
 
@@ -24,7 +20,7 @@ class ContractionPeer {
   };
 
   /// Starts it if wanted. If it is missing, `program` says so, and no row has a peer.
-  ContractionPeer(const PeerOptions& options, bool on_cpu);
+  ContractionPeer(const ContractionPeerOptions& options, bool on_cpu);
 
   bool works() const { return process_ && process_->works(); }
   /// The peer's name and version, or why there is none.

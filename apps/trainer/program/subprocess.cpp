@@ -1,6 +1,7 @@
 // Forks; the child answers through a pipe: its fault's number (0: none), then its text.
 #include "nixie/apps/trainer/program/subprocess.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -37,14 +38,6 @@ Answer answer_of(const std::function<std::string()>& work) {
   }
 }
 
-void write_all(int file, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) return;  // the parent is gone, or sees an answer without an end
-    if (wrote > 0) done += static_cast<std::size_t>(wrote);
-  }
-}
-
 /// All up to the end; nothing where a signal asks to end before it.
 std::optional<std::string> read_all(int file) {
   constexpr int kPauseMs = 50;
@@ -60,34 +53,63 @@ std::optional<std::string> read_all(int file) {
   return std::nullopt;
 }
 
-/// For a child: it ends with its parent, also where that has ended by now.
-void end_with_parent(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);
-}
-
 }  // namespace
 
-std::string run_apart(const std::string& what, const std::function<std::string()>& work) {
-  int ends[2];
-  if (::pipe(ends) != 0) fail(Fault::memory, what, ": cannot make a pipe to a child process: ", std::strerror(errno));
+void Child::send(const std::string& text) const {
+  std::signal(SIGPIPE, SIG_IGN);
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t wrote = ::write(to, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno != EINTR) return;
+    if (wrote > 0) done += static_cast<std::size_t>(wrote);
+  }
+}
+
+int Child::wait() const {
+  ::close(to);
+  ::close(from);
+  int status = 0;
+  while (::waitpid(id, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+Child start_child(const std::string& what, const std::function<void(int in, int out)>& work) {
+  int down[2], up[2];
+  if (::pipe2(down, O_CLOEXEC) != 0 || ::pipe2(up, O_CLOEXEC) != 0)
+    fail(Fault::memory, what, ": cannot make a pipe to a child process: ", std::strerror(errno));
   std::fflush(nullptr);  // else the child would print it again
-  const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) fail(Fault::memory, what, ": cannot start a child process: ", std::strerror(errno));
-  if (child == 0) {
-    end_with_parent(parent);
-    ::close(ends[0]);
-    const Answer answer = answer_of(work);
-    write_all(ends[1], static_cast<char>('0' + answer.fault) + answer.text);
+  const pid_t parent = ::getpid();
+  const Child child{::fork(), down[1], up[0]};
+  if (child.id < 0) fail(Fault::memory, what, ": cannot start a child process: ", std::strerror(errno));
+  if (child.id == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(0);  // it has ended by now
+    ::close(child.to);
+    ::close(child.from);
+    work(down[0], up[1]);
     ::_exit(0);
   }
-  ::close(ends[1]);
-  const std::optional<std::string> read = read_all(ends[0]);
-  ::close(ends[0]);
-  if (!read) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  ::close(down[0]);
+  ::close(up[1]);
+  return child;
+}
+
+void become_program(std::vector<std::string> words, int in, int out, int complaints) {
+  std::vector<char*> given;
+  for (std::string& word : words) given.push_back(word.data());
+  given.push_back(nullptr);
+  if (::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(complaints, 2) >= 0) ::execvp(given[0], given.data());
+  std::fprintf(stderr, "%s cannot be started\n", given[0]);
+  ::_exit(kNotStarted);
+}
+
+std::string run_apart(const std::string& what, const std::function<std::string()>& work) {
+  const Child child = start_child(what, [&](int, int out) {
+    const Answer answer = answer_of(work);
+    Child{.to = out}.send(static_cast<char>('0' + answer.fault) + answer.text);
+  });
+  const std::optional<std::string> read = read_all(child.from);
+  if (!read) ::kill(child.id, SIGKILL);
+  const int status = child.wait();
   if (!read) throw Interrupted(what + ": ended by a signal");
   if (WIFSIGNALED(status))
     fail(Fault::memory, what, ": the process was killed by signal ", WTERMSIG(status), "; take a smaller batch");
