@@ -1,7 +1,7 @@
 // Mixing: mixup and cutmix of pairs of a batch's images, with the loss split between their labels.
 #pragma once
 
-#include "nixie/configs/parse/mixing_options.h"
+#include "nixie/configs/parse/config.h"
 #include "nixie/core/graph/world.h"
 #include "nixie/layers/loss.h"
 

@@ -134,6 +134,24 @@ void check_output_function(const Tree& model, const std::string& loss, const std
   }
 }
 
+/// The folder configs that was installed with the program, or is beside its sources.
+std::vector<std::filesystem::path> config_places(const std::filesystem::path& program) {
+  const std::filesystem::path prefix = program.parent_path().parent_path(), build = prefix.parent_path();
+  std::vector<std::filesystem::path> places = {prefix / "share/nixie"};
+  if (build.filename() == "build") places.push_back(build.parent_path());  // build/release/bin of the sources
+  return places;
+}
+
+/// Adds the YAML files of a folder by the names that `prefix` begins.
+void add_yaml_files(const std::filesystem::path& folder, const std::filesystem::path& prefix,
+                    std::vector<std::string>& names) {
+  const std::size_t before = names.size();
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".yaml") names.push_back((prefix / entry.path().filename()).string());
+  std::sort(names.begin() + static_cast<std::ptrdiff_t>(before), names.end());
+}
+
 }  // namespace
 
 std::int64_t TrainConfig::total_steps(std::int64_t steps_per_epoch) const {
@@ -158,14 +176,8 @@ std::vector<std::string> TrainConfig::places_of(const std::string& key) {
   add_places<AllDatasets>("data", key, places);
   add_places<AllOptimizers>("optimizer", key, places);
   add_places<AllSchedules>("schedule", key, places);
-  for_each_field<LoaderOptions>([&](const auto& field) {
-    if (key == field.key) places.push_back("loader");
-  });
-  for_each_field<MixingOptions>([&](const auto& field) {
-    if (key == field.key) places.push_back("mixing");
-  });
-  for_each_field<StatisticsOptions>([&](const auto& field) {
-    if (key == field.key) places.push_back("statistics");
+  Types<LoaderOptions, MixingOptions, StatisticsOptions>::for_each([&]<class T>() {
+    if (std::ranges::count(keys_of<T>(), key) > 0) places.emplace_back(T::name);
   });
   return places;
 }
@@ -224,28 +236,6 @@ TrainConfig read_config(const Tree& tree) {
   if (!tree.find("schedule")) config.schedule = ConstantRate{.rate = config.optimizer.usual_rate()};
   return config;
 }
-
-namespace {
-
-/// The folder configs that was installed with the program, or is beside its sources.
-std::vector<std::filesystem::path> config_places(const std::filesystem::path& program) {
-  const std::filesystem::path prefix = program.parent_path().parent_path(), build = prefix.parent_path();
-  std::vector<std::filesystem::path> places = {prefix / "share/nixie"};
-  if (build.filename() == "build") places.push_back(build.parent_path());  // build/release/bin of the sources
-  return places;
-}
-
-/// Adds the YAML files of a folder by the names that `prefix` begins.
-void add_yaml_files(const std::filesystem::path& folder, const std::filesystem::path& prefix,
-                    std::vector<std::string>& names) {
-  const std::size_t before = names.size();
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
-    if (entry.path().extension() == ".yaml") names.push_back((prefix / entry.path().filename()).string());
-  std::sort(names.begin() + static_cast<std::ptrdiff_t>(before), names.end());
-}
-
-}  // namespace
 
 std::filesystem::path found_config(const std::filesystem::path& file, const std::filesystem::path& program) {
   std::error_code ignored;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "nixie/configs/parse/config.h"
-#include "nixie/configs/parse/neon/training.h"
+#include "nixie/configs/parse/neon/layers.h"
 
 namespace nixie {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 #include "nixie/configs/parse/places.h"
-#include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/check_fields.h"
 #include "nixie/core/base/working_folder.h"
 
@@ -40,41 +40,24 @@ std::string describe(const Tree& tree) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-std::size_t skip_digits(std::string_view text, std::size_t at) {
-  while (at < text.size() && is_digit(text[at])) ++at;
-  return at;
-}
-
-/// The end of an optional sign and an integer part without leading zeros; npos where there is a leading zero.
-std::size_t skip_integer(std::string_view text) {
-  const std::size_t start = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-  const std::size_t end = skip_digits(text, start);
-  return end - start > 1 && text[start] == '0' ? std::string_view::npos : end;
+/// A number without its sign; "" for one with a leading zero.
+std::string_view unsigned_part(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && is_digit(text[1]) ? "" : text;
 }
 
 bool is_integer(std::string_view text) {
-  return !text.empty() && skip_integer(text) == text.size() && is_digit(text.back());
+  const std::string_view digits = unsigned_part(text);
+  return !digits.empty() && std::ranges::all_of(digits, is_digit);
 }
 
 /// `-1`, `0.5`, `.5`, `5.`, `5e-4`
 bool is_number(std::string_view text) {
-  std::size_t at = skip_integer(text);
-  if (at == std::string_view::npos) return false;
-  bool has_digits = at > 0 && is_digit(text[at - 1]);
-  if (at < text.size() && text[at] == '.') {
-    const std::size_t end = skip_digits(text, at + 1);
-    has_digits = has_digits || end > at + 1;
-    at = end;
-  }
-  if (!has_digits) return false;
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
-    ++at;
-    if (at < text.size() && (text[at] == '-' || text[at] == '+')) ++at;
-    const std::size_t end = skip_digits(text, at);
-    if (end == at) return false;
-    at = end;
-  }
-  return at == text.size();
+  const std::string_view digits = unsigned_part(text);
+  if (digits.empty() || !(is_digit(digits[0]) || digits[0] == '.')) return false;
+  double number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error != std::errc::invalid_argument && end == digits.data() + digits.size();
 }
 
 /// from_chars of all the text, which has the form of a number; false where T cannot hold it.
@@ -110,6 +93,21 @@ void read_floating(const Tree& tree, T& value, Problems& problems) {
     value = rounded;
   else
     problems.add_unexpected(tree, fmt::format("a number up to {}", std::numeric_limits<T>::max()));
+}
+
+/// Without `.`, and without `..` behind a folder that is no link: behind a link it leads out of the link's target.
+std::filesystem::path normal_path(const std::filesystem::path& path) {
+  std::filesystem::path normal;
+  std::error_code ignored;
+  for (const std::filesystem::path& part : path) {
+    const bool goes_up = part == ".." && normal.has_filename() && normal.filename() != "..";
+    if (part == ".") continue;
+    if (goes_up && !std::filesystem::is_symlink(normal, ignored))
+      normal = normal.parent_path();
+    else
+      normal /= part;
+  }
+  return normal;
 }
 
 }  // namespace
@@ -181,25 +179,6 @@ void read_value(const Tree& tree, std::string& value, Problems& problems) {
   else
     problems.add_unexpected(tree, "a word or \"text\"");
 }
-
-namespace {
-
-/// Without `.`, and without `..` behind a folder that is no link: behind a link it leads out of the link's target.
-std::filesystem::path normal_path(const std::filesystem::path& path) {
-  std::filesystem::path normal;
-  std::error_code ignored;
-  for (const std::filesystem::path& part : path) {
-    const bool goes_up = part == ".." && normal.has_filename() && normal.filename() != "..";
-    if (part == ".") continue;
-    if (goes_up && !std::filesystem::is_symlink(normal, ignored))
-      normal = normal.parent_path();
-    else
-      normal /= part;
-  }
-  return normal;
-}
-
-}  // namespace
 
 Path resolved_path(const std::filesystem::path& path, const Place& place) {
   const std::string text = path.string(), expanded = at_place(place, [&] { return with_home(text); });

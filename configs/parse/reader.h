@@ -17,7 +17,6 @@
 // messages name its path.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -56,17 +56,6 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return last.back();
 }
 
-std::vector<std::string> parts_of(const std::string& word) {
-  std::vector<std::string> parts(1);
-  for (const char c : word) {
-    if (c == '_')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 std::size_t most_edits(const std::string& word) { return std::max<std::size_t>(1, word.size() / 3); }
 
 /// Whether one word begins with the other, as `evaluate` with `eval`, and is at most twice as long: not
@@ -79,7 +68,7 @@ bool is_start(const std::string& word, const std::string& candidate) {
 /// The edits between two words; too many to count where a part between _ differs as a whole: save_every is not near
 /// eval_every, for all that they share.
 std::size_t distance_of(const std::string& word, const std::string& candidate) {
-  const std::vector<std::string> own = parts_of(word), other = parts_of(candidate);
+  const std::vector<std::string> own = parts_of(word, '_'), other = parts_of(candidate, '_');
   if (own.size() == 1 || own.size() != other.size()) return edit_distance(word, candidate);
   std::size_t edits = 0;
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -125,6 +114,16 @@ std::string answer_by(const std::vector<OtherWord>& table, const std::string& wo
 }
 
 }  // namespace
+
+std::vector<std::string> parts_of(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
 
 std::string known_word(const std::string& word, const std::vector<std::string>& known) {
   if (holds(known, word)) return word;

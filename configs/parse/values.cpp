@@ -57,30 +57,6 @@ void read_any(const Tree& tree, Any& value, Problems& problems) {
   read_choice<List>(tree, problems, [&](const auto& chosen) { value = Any(chosen); });
 }
 
-}  // namespace
-
-AnyDataset::AnyDataset() : AnyDataset(Glyphs{}) {}
-
-Splits AnyDataset::open() const {
-  Splits halves = at_place(place_, open_);
-  check_halves(halves);
-  return halves;
-}
-
-std::string field_text(const AnyDataset& dataset) { return "{" + dataset.text() + "}"; }
-
-void read_value(const Tree& tree, Init& init, Problems& problems) {
-  read_choice<AllInits>(tree, problems, [&](const auto& chosen) {
-    try {
-      init = chosen.make();
-    } catch (const Error& error) {  // its fields do not go together
-      problems.add(tree.place, error.what());
-    }
-  });
-}
-
-namespace {
-
 /// The name of a layer that is read, or a list of them.
 void read_inputs(const Tree& tree, std::vector<std::string>& input, Problems& problems) {
   Scope scope("input");
@@ -114,6 +90,26 @@ void check_inputs(const Tree& tree, const std::vector<NamedLayer>& layers, Probl
 }
 
 }  // namespace
+
+AnyDataset::AnyDataset() : AnyDataset(Glyphs{}) {}
+
+Splits AnyDataset::open() const {
+  Splits halves = at_place(place_, open_);
+  check_halves(halves);
+  return halves;
+}
+
+std::string field_text(const AnyDataset& dataset) { return "{" + dataset.text() + "}"; }
+
+void read_value(const Tree& tree, Init& init, Problems& problems) {
+  read_choice<AllInits>(tree, problems, [&](const auto& chosen) {
+    try {
+      init = chosen.make();
+    } catch (const Error& error) {  // its fields do not go together
+      problems.add(tree.place, error.what());
+    }
+  });
+}
 
 void read_value(const Tree& tree, NamedLayer& layer, Problems& problems) {
   Tree choice = tree;

@@ -8,9 +8,9 @@
 #include <charconv>
 #include <limits>
 #include <map>
-#include <optional>
 #include <sstream>
 
+#include "nixie/configs/parse/suggestion.h"
 #include "nixie/configs/parse/syntax/diagnosis.h"
 #include "nixie/configs/parse/syntax/lines.h"
 #include "nixie/configs/parse/syntax/marks.h"
@@ -51,9 +51,7 @@ class Builder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_key_without_colon(mark);
-    Tree tree = make(Tree::Kind::null, mark);
-    tree.place = place_of_empty(mark);
-    close({std::move(tree), anchor});
+    close({make_tree(place_of_empty(mark)), anchor});
   }
   void OnAnchor(const YAML::Mark& mark, const std::string& name) override {
     if (name.ends_with(':'))
@@ -69,9 +67,8 @@ class Builder : public YAML::EventHandler {
                 const std::string& text) override {
     refuse_tag(mark, tag);
     scalar_at_ = mark.pos;
-    Tree tree = make(Tree::Kind::scalar, mark);
+    Tree tree = scalar_tree(at(mark), text);
     tree.quoted = tag == "!";
-    tree.text = text;
     refuse_several_lines(mark, text);
     close({std::move(tree), anchor});
   }
@@ -99,12 +96,6 @@ class Builder : public YAML::EventHandler {
   };
 
   Place at(const YAML::Mark& mark) const { return marks_.at(mark); }
-  Tree make(Tree::Kind kind, const YAML::Mark& mark) const {
-    Tree tree;
-    tree.kind = kind;
-    tree.place = at(mark);
-    return tree;
-  }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag != "?" && tag != "!" && !tag.empty())
       fail_at(at(mark), fmt::format("tag {}, expected a value without one", tag));
@@ -139,7 +130,7 @@ class Builder : public YAML::EventHandler {
   void open(Tree::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
             YAML::EmitterStyle::value style) {
     refuse_tag(mark, tag);
-    stack_.push_back({make(kind, mark), anchor, style == YAML::EmitterStyle::Flow});
+    stack_.push_back({make_tree(at(mark), kind), anchor, style == YAML::EmitterStyle::Flow});
     if (stack_.size() > kMaxDepth) fail_at(at(mark), fmt::format("more than {} levels, expected fewer", kMaxDepth));
   }
   /// `<<: *map` or `<<: [*first, *second]`: fields that the map itself leaves out.
@@ -304,26 +295,13 @@ Tree parse_document(std::string_view given, const std::string& source, bool is_f
   }
 }
 
-std::vector<std::string> split_path(std::string_view path) {
-  std::vector<std::string> keys(1);
-  for (const char c : path) {
-    if (c == '.')
-      keys.emplace_back();
-    else
-      keys.back() += c;
-  }
-  return keys;
-}
-
 /// Gives `tree`, the value at `path`, room for a key: empty values and bare names (`lenet` is `{lenet: }`) become maps.
 void become_map(Tree& tree, const std::string& path, const std::string& key, const Place& flag, bool is_choice) {
   const bool replace = is_choice && (tree.is_scalar() ? tree.text != key : tree.is_map() && !tree.find(key));
   if (tree.is_null() || replace) {
     tree = make_tree(flag, Tree::Kind::map);
   } else if (tree.is_scalar() && tree.text == key) {
-    Tree map = make_tree(tree.place, Tree::Kind::map);
-    map.entries.push_back({key, tree.place, make_tree(tree.place)});
-    tree = std::move(map);
+    tree = map_tree(tree.place, {{key, tree.place, make_tree(tree.place)}});
   } else if (!tree.is_map()) {
     fail_at(flag, fmt::format("{} is {}, expected a map", path,
                               tree.is_list() ? fmt::format("a list of {}", tree.items.size()) : '"' + tree.text + '"'));
@@ -368,7 +346,7 @@ void override_yaml(Tree& tree, const std::string& assignment, const std::vector<
   const Place flag{std::make_shared<const std::string>(flag_text), 0, 0};
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos) fail_at(flag, "no `=` in it, expected key.path=value");
-  const std::vector<std::string> keys = split_path(std::string_view(assignment).substr(0, equals));
+  const std::vector<std::string> keys = parts_of(std::string_view(assignment).substr(0, equals), '.');
   if (std::find(keys.begin(), keys.end(), "") != keys.end())
     fail_at(flag, "an empty key in it, expected key.path=value");
   if (keys.size() >= kMaxDepth) fail_at(flag, fmt::format("more than {} levels, expected fewer", kMaxDepth));
@@ -382,6 +360,41 @@ void override_yaml(Tree& tree, const std::string& assignment, const std::vector<
     path += (path.empty() ? "" : ".") + key;
   }
   *target = std::move(value);
+}
+
+std::string to_string(const Place& place) {
+  const std::string source = place.source ? one_line(*place.source) : std::string{};
+  return place.line > 0 ? fmt::format("{}:{}:{}", source, place.line, place.column) : source;
+}
+
+const Tree* Tree::find(std::string_view key) const {
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
+  return found == entries.end() ? nullptr : &found->value;
+}
+
+Tree* Tree::find(std::string_view key) { return const_cast<Tree*>(std::as_const(*this).find(key)); }
+
+Tree make_tree(Place place, Tree::Kind kind) {
+  Tree tree;
+  tree.kind = kind;
+  tree.place = std::move(place);
+  return tree;
+}
+Tree scalar_tree(const Place& place, const std::string& text) {
+  Tree tree = make_tree(place, Tree::Kind::scalar);
+  tree.text = text;
+  return tree;
+}
+Tree scalar_tree(const Place& place, double number) { return scalar_tree(place, fmt::format("{:.9g}", number)); }
+Tree list_tree(const Place& place, std::vector<Tree> items) {
+  Tree tree = make_tree(place, Tree::Kind::list);
+  tree.items = std::move(items);
+  return tree;
+}
+Tree map_tree(const Place& place, Fields fields) {
+  Tree tree = make_tree(place, Tree::Kind::map);
+  tree.entries = std::move(fields);
+  return tree;
 }
 
 }  // namespace nixie

@@ -48,14 +48,22 @@ struct Tree {
   Tree* find(std::string_view key);
 };
 
-/// An empty value of that kind.
-Tree make_tree(Place place, Tree::Kind kind = Tree::Kind::null);
-
 struct Tree::Entry {
   std::string key;
   Place place;
   Tree value;
 };
+
+/// The fields of a map.
+using Fields = std::vector<Tree::Entry>;
+
+/// An empty value of that kind; and values.
+Tree make_tree(Place place, Tree::Kind kind = Tree::Kind::null);
+Tree scalar_tree(const Place& place, const std::string& text);
+/// Nine digits, which tell every float: 1 - 0.9 is 0.1.
+Tree scalar_tree(const Place& place, double number);
+Tree list_tree(const Place& place, std::vector<Tree> items);
+Tree map_tree(const Place& place, Fields fields);
 
 /// How repeated keys of a map are handled. neon's files repeat keys at the root to name anchors.
 enum class RepeatedKeys : std::uint8_t { refused, last_at_root };

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <optional>
 
-#include "nixie/core/base/error.h"
-
 namespace nixie {
 namespace {
 

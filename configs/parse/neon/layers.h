@@ -33,4 +33,7 @@ int outputs_of(const std::vector<ConvertedLayer>& layers, const Tree& cost);
 /// Makes rows of the features that reach this object of neon's file, unless a layer above did.
 void add_flatten(std::vector<ConvertedLayer>& layers, const Tree& object);
 
+/// The keys optimizer, schedule, parameter_groups, clip_value and clip_norm. `epochs` is the length of the run.
+Fields training_of_neon(NeonSource& source, const std::vector<ConvertedLayer>& layers, int epochs);
+
 }  // namespace nixie

@@ -190,22 +190,6 @@ void NeonSource::check_taken() const {
   problems.raise();
 }
 
-Tree scalar_tree(const Place& place, const std::string& text) {
-  Tree tree = make_tree(place, Tree::Kind::scalar);
-  tree.text = text;
-  return tree;
-}
-Tree scalar_tree(const Place& place, double number) { return scalar_tree(place, fmt::format("{:.9g}", number)); }
-Tree list_tree(const Place& place, std::vector<Tree> items) {
-  Tree tree = make_tree(place, Tree::Kind::list);
-  tree.items = std::move(items);
-  return tree;
-}
-Tree map_tree(const Place& place, Fields fields) {
-  Tree tree = make_tree(place, Tree::Kind::map);
-  tree.entries = std::move(fields);
-  return tree;
-}
 Tree choice_tree(const Place& place, const std::string& kind, Fields fields) {
   if (fields.empty()) return scalar_tree(place, kind);
   return map_tree(place, {{kind, place, map_tree(place, std::move(fields))}});

@@ -17,9 +17,6 @@ namespace nixie {
 /// Throws a usage Error `file:line:column: what`.
 [[noreturn]] void refuse(const Tree& at, const std::string& what);
 
-/// The fields of a map.
-using Fields = std::vector<Tree::Entry>;
-
 /// A struct of nixie, written `{kind: {fields}}`.
 struct ConvertedType {
   std::string kind;
@@ -76,11 +73,6 @@ class NeonSource {
 double number_of(const Tree& value, const std::string& key, const Range& range = {});
 int integer_of(const Tree& value, const std::string& key, const Range& range = {});
 
-Tree scalar_tree(const Place& place, const std::string& text);
-/// Nine digits, which tell every float: 1 - 0.9 is 0.1.
-Tree scalar_tree(const Place& place, double number);
-Tree list_tree(const Place& place, std::vector<Tree> items);
-Tree map_tree(const Place& place, Fields fields);
 /// `{kind: {fields}}`, or `kind` where there are none.
 Tree choice_tree(const Place& place, const std::string& kind, Fields fields = {});
 /// A field whose value has the place.

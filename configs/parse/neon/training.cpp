@@ -1,5 +1,5 @@
 // neon/optimizers/optimizer.py: its rules with their defaults. Rates change from epoch to epoch.
-#include "nixie/configs/parse/neon/training.h"
+#include "nixie/configs/parse/neon/layers.h"
 
 #include <algorithm>
 
