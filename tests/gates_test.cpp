@@ -56,10 +56,10 @@ const Gate kGates[] = {
       "models/io/checkpoint_block.cpp", "models/io/safetensors.cpp",
       "core/files/folder.cpp",  // folders
       // temporaries and marks, to see whether they are locked
-      "models/io/durable_file.cpp", "apps/trainer/program/trial_folder.cpp",
+      "models/io/durable_file.cpp", "apps/trainer/program/batch_advice.cpp",
       // caches and tables of the backend
       "backends/cuda/compile/cubin_cache.cpp", "backends/cuda/tune/tuning_database.cpp",
-      "apps/trainer/program/signals.cpp",  // /dev/null in the place of closed descriptors
+      "apps/trainer/program/program.cpp",  // /dev/null in the place of closed descriptors
       // what the system says of itself
       "core/base/free_memory.cpp", "apps/trainer/program/watchdog.cpp", "apps/trainer/commands/doctor_command.cpp",
       "apps/trainer/program/machine.cpp", "apps/trainer/program/subprocess.cpp",

@@ -3,10 +3,8 @@
 
 #include <chrono>
 
-#include "nixie/apps/benchmark/commands/commands.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/core/base/error.h"
 

@@ -52,6 +52,27 @@ void add_examples(std::int64_t count, std::int64_t first, const Outputs& outputs
 
 }  // namespace
 
+Confusions confusions_of(const std::vector<Prediction>& predictions) {
+  Confusions confusions;
+  for (const auto& [label, predicted, score] : predictions) ++confusions[{label, predicted}];
+  return confusions;
+}
+
+std::vector<std::pair<ClassPair, std::int64_t>> most_confused(const Confusions& confusions, std::size_t most) {
+  std::vector<std::pair<ClassPair, std::int64_t>> wrong;
+  for (const auto& [pair, count] : confusions)
+    if (pair.first != pair.second) wrong.emplace_back(pair, count);
+  std::ranges::stable_sort(wrong, std::greater(), [](const auto& each) { return each.second; });
+  wrong.resize(std::min(wrong.size(), most));
+  return wrong;
+}
+
+std::string class_name(const Dataset& data, std::int32_t label) {
+  const auto& names = data.class_names();
+  return static_cast<std::size_t>(label) < names.size() ? names[static_cast<std::size_t>(label)]
+                                                        : std::to_string(label);
+}
+
 std::string sample_name(const Dataset& data, std::int64_t index) {
   const std::string place = data.sample_place(index);
   return place.empty() ? fmt::format("sample {}", index) : place;

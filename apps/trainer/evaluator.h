@@ -1,6 +1,8 @@
 // Evaluator: a model's loss, accuracy and further metrics on a whole dataset.
 #pragma once
 
+#include <map>
+
 #include "nixie/apps/trainer/non_finite.h"
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/ranks/shards.h"
@@ -34,6 +36,15 @@ struct Evaluation {
   std::vector<Example> worst = {};  ///< of the other samples those with the largest errors, largest first
   NonFinite non_finite = {};        ///< where the loss is not finite: what first is so
 };
+
+/// How often samples of a class (first) are taken for each (second).
+using ClassPair = std::pair<std::int32_t, std::int32_t>;
+using Confusions = std::map<ClassPair, std::int64_t>;
+Confusions confusions_of(const std::vector<Prediction>& predictions);
+/// Those of two different classes, the most frequent first, at most so many.
+std::vector<std::pair<ClassPair, std::int64_t>> most_confused(const Confusions& confusions, std::size_t most);
+/// A model may have more outputs than the data has classes.
+std::string class_name(const Dataset& data, std::int32_t label);
 
 /// Its place in the data, or `sample 7` where none is known.
 std::string sample_name(const Dataset& data, std::int64_t index);

@@ -1,4 +1,5 @@
-// Objective: the target of a net's output, and whether an accuracy is defined.
+// Objective: the target of a net's output, and whether an accuracy is defined; and whether the parts that a
+// configuration names go together, which each by itself cannot tell.
 #pragma once
 
 #include <optional>
@@ -58,5 +59,9 @@ class Objective {
   bool is_input_;
   const char* remedy_;  // where the model has too few outputs
 };
+
+/// Throws a usage Error at the key of the file where the model's output, the loss and the data's targets do not fit, or
+/// something waits for evaluations and there are none.
+void check_goes_together(const TrainConfig& config, const Model& model, const Splits& data);
 
 }  // namespace nixie

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "nixie/apps/trainer/objective.h"
@@ -193,17 +192,21 @@ Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Op
   add(model, checkpoint);
   add(optimizer, checkpoint);
   checkpoint.rng["seed"] = std::to_string(config.seed);  // text: a u64 has no other place
-  checkpoint.config = config_text(config);
-  checkpoint.class_names = data.train->class_names();
-  const Preparation preparation = data.train->preparation();
+  describe(config, data.train->preparation(), data.train->class_names(), checkpoint);
+  return checkpoint;
+}
+
+void describe(const TrainConfig& config, const Preparation& preparation, const std::vector<std::string>& class_names,
+              Checkpoint& checkpoint) {
   const Shape sample = preparation.sample_shape();
+  checkpoint.config = config_text(config);
+  checkpoint.class_names = class_names;
   checkpoint.input_shape = {sample.begin(), sample.end()};
   checkpoint.short_side = preparation.short_side;
   checkpoint.upright = preparation.upright;
   checkpoint.mean = preparation.mean;
   checkpoint.deviation = preparation.deviation;
   checkpoint.writer = kWriter;
-  return checkpoint;
 }
 
 void check_texts(const TrainConfig& config, const Dataset& data) {

@@ -15,6 +15,10 @@ namespace nixie {
 Checkpoint take_snapshot(const TrainConfig& config, const Model& model, const Optimizer& optimizer,
                          const RunState& state, const Splits& data, const Checkpoint::Values& values);
 
+/// What a checkpoint says of its program, its configuration and the samples that its model takes.
+void describe(const TrainConfig& config, const Preparation& preparation, const std::vector<std::string>& class_names,
+              Checkpoint& checkpoint);
+
 /// Throws a usage Error where checkpoints cannot hold the run's texts; else the first one would end the run.
 void check_texts(const TrainConfig& config, const Dataset& data);
 

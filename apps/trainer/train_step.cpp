@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "nixie/apps/trainer/ranks/gradient_sum.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 #include "nixie/optimizers/loss_scale.h"
 
 namespace nixie {

@@ -41,6 +41,16 @@ void add_options(const TrainConfig& config, Preparation& preparation) {
   if (config.data.kind() == ImageFolder::name) preparation.megapixels = std::stod(options.find("megapixels")->text);
 }
 
+bool gives_classes_of_pixels(const Model& model) { return model.output_shape().rank() == 3; }
+
+Outputs forward(const Model& model, const AnyLoss& loss, const Inputs& in) {
+  Pass pass{.training = false};
+  const Tensor output = model(in["images"], pass);
+  const bool is_dense = gives_classes_of_pixels(model);
+  return {{"output", is_dense ? argmax(output, {1}, false) : cast(class_scores(output, loss), Dtype::f32)},
+          {"finite", finite_samples(output)}};
+}
+
 }  // namespace
 
 TrainedModel load_trained(const std::filesystem::path& file, const std::vector<std::string>& assignments) {
@@ -91,36 +101,13 @@ TrainedModel model_from_weights(const TrainConfig& config) {
 }
 
 Checkpoint inference_checkpoint(const TrainedModel& trained) {
-  const Preparation& preparation = trained.preparation;
-  const Shape sample = preparation.sample_shape();
   Checkpoint checkpoint;
   checkpoint.state = {{"step", trained.step}};
-  checkpoint.config = config_text(trained.config);
-  checkpoint.class_names = trained.class_names;
-  checkpoint.input_shape = {sample.begin(), sample.end()};
-  checkpoint.short_side = preparation.short_side;
-  checkpoint.upright = preparation.upright;
-  checkpoint.mean = preparation.mean;
-  checkpoint.deviation = preparation.deviation;
-  checkpoint.writer = "nixie " NIXIE_VERSION;
+  describe(trained.config, trained.preparation, trained.class_names, checkpoint);
   for (const Variable& variable : trained.model.parameters().all())
     checkpoint.model[variable.name()] = variable.array();
   return checkpoint;
 }
-
-namespace {
-
-bool gives_classes_of_pixels(const Model& model) { return model.output_shape().rank() == 3; }
-
-Outputs forward(const Model& model, const AnyLoss& loss, const Inputs& in) {
-  Pass pass{.training = false};
-  const Tensor output = model(in["images"], pass);
-  const bool is_dense = gives_classes_of_pixels(model);
-  return {{"output", is_dense ? argmax(output, {1}, false) : cast(class_scores(output, loss), Dtype::f32)},
-          {"finite", finite_samples(output)}};
-}
-
-}  // namespace
 
 bool Predictor::is_dense() const { return gives_classes_of_pixels(model_); }
 

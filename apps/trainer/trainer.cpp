@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "nixie/apps/trainer/compatibility.h"
+#include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/watchdog.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"

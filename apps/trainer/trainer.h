@@ -87,6 +87,11 @@ class Trainer {
   void note(const std::string& text) { progress_.log().add(text); }
   /// Lines that say what is about to run.
   std::string summary() const;
+  /// `memory: parameters ..., optimizer ..., values of a training step ...`
+  std::string memory_text();
+  /// A line for each array that is probably not meant to be so large: a linear layer over a whole image; "" without
+  /// one.
+  std::string large_arrays_text() const;
   const TrainConfig& config() const { return config_; }
   const Model& model() const { return model_; }
   const Optimizer& optimizer() const { return optimizer_; }

@@ -5,7 +5,6 @@
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/record/statistics_lines.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
-#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/report.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/models/io/checkpoint_state.h"
@@ -123,13 +122,30 @@ void Trainer::write_report() {
                           .model = model_,
                           .test = *data_.test_or_train(),
                           .evaluation = evaluation_ ? *evaluation_ : none,
-                          .summary = summary() + "\n" + memory_text(*this),
+                          .summary = summary() + "\n" + memory_text(),
                           .step = step(),
                           .total_steps = total_steps(),
                           .layer_times = detail_.layer_times,
                           .statistics = detail_.statistics,
                           .gradients = detail_.gradients ? (*detail_.gradients)(24) : std::vector<Histogram>{},
                           .is_done = step() == total_steps() || is_out_of_patience(config_, state_)}));
+}
+
+std::string Trainer::memory_text() {
+  const auto mebibytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return fmt::format("memory: parameters {:.1f} MiB, optimizer {:.1f} MiB, values of a training step {:.1f} MiB",
+                     mebibytes(bytes_of(model_.parameters())), mebibytes(bytes_of(optimizer_.state())),
+                     mebibytes(plan().arena_bytes));
+}
+
+std::string Trainer::large_arrays_text() const {
+  constexpr std::int64_t kLarge = 50'000'000;
+  std::string text;
+  for (const Variable& variable : model_.parameters().trainable())
+    if (variable.shape().size() >= kLarge)
+      text += fmt::format("{}warning: {} {} has {} parameters; is the input {} meant?", text.empty() ? "" : "\n",
+                          variable.name(), variable.shape(), variable.shape().size(), model_.input_shape());
+  return text;
 }
 
 void Trainer::log_statistics() {
@@ -146,7 +162,7 @@ void Trainer::take_memory() {
   std::int64_t bytes = 0;
   for (const Parameters& saved :
        {model_.parameters(), optimizer_.state(), averages_ ? averages_->model().parameters() : Parameters{}})
-    for (const Variable& value : saved.all()) bytes += value.shape().size() * size_of(value.dtype());
+    bytes += bytes_of(saved);
   files_.reserve(bytes);
 }
 

@@ -1,36 +1,28 @@
 // The ranks of a run agree on two things besides the training step: the state that they begin with, and when they stop.
-#include <cstdlib>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/trainer.h"
 
 namespace nixie {
 namespace {
 
-/// A line `name kind value` for each.
 std::string text_of(const Checkpoint::Values& values) {
-  std::string text;
-  for (const auto& [name, value] : values) {
-    const auto number = [](const auto& x) { return fmt::format("{}", x); };
-    text += name + " " + std::to_string(value.index()) + " ";
-    if (const auto* whole = std::get_if<std::int64_t>(&value)) text += number(*whole);
-    if (const auto* real = std::get_if<double>(&value)) text += number(*real);
-    if (const auto* word = std::get_if<std::string>(&value)) text += *word;
-    text += "\n";
-  }
-  return text;
+  nlohmann::json json;
+  for (const auto& [name, value] : values) std::visit([&](const auto& held) { json[name] = held; }, value);
+  const std::vector<std::uint8_t> bytes = nlohmann::json::to_cbor(json);  // which infinity and NaN pass
+  return {bytes.begin(), bytes.end()};
 }
 
 Checkpoint::Values values_in(const std::string& text) {
   Checkpoint::Values values;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t kind = line.find(' ') + 1, from = kind + 2;
-    const std::string name = line.substr(0, kind - 1), value = line.substr(from);
-    if (line[kind] == '0') values[name] = static_cast<std::int64_t>(std::strtoll(value.c_str(), nullptr, 10));
-    if (line[kind] == '1') values[name] = std::strtod(value.c_str(), nullptr);
-    if (line[kind] == '2') values[name] = value;
-  }
+  const nlohmann::json json = nlohmann::json::from_cbor(text);
+  for (const auto& [name, value] : json.items())
+    if (value.is_string())
+      values[name] = value.get<std::string>();
+    else if (value.is_number_float())
+      values[name] = value.get<double>();
+    else
+      values[name] = value.get<std::int64_t>();
   return values;
 }
 

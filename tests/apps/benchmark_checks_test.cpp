@@ -1,7 +1,7 @@
 // That a wrong result of the benchmark's nets is caught.
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
-#include "nixie/apps/benchmark/subjects/peer_request.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/backends/registry.h"
 #include "nixie/models/registry.h"
 #include "nixie/tests/backends/forwarding_backend.h"

@@ -1,6 +1,6 @@
 // The benchmark's nets: FLOP and parameters of published ones, and the layers that peers receive.
 #include "nixie/apps/benchmark/subjects/net_times.h"
-#include "nixie/apps/benchmark/subjects/peer_request.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/backends/registry.h"
 #include "nixie/models/registry.h"
 #include "nixie/tests/test.h"

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nixie/apps/benchmark/subjects/contractions.h"
-#include "nixie/apps/benchmark/subjects/layer_list.h"
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/backends/registry.h"

@@ -1,5 +1,5 @@
 // Which run a command hints at that takes the newest one.
-#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include "nixie/tests/apps/support.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nixie/apps/benchmark/subjects/nets.h"
-#include "nixie/apps/trainer/ranks/gradient_sum.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 #include "nixie/backends/cuda/families/collective.h"
 #include "nixie/core/step.h"
 #include "nixie/tests/cuda_plans_backend.h"

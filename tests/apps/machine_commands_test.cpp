@@ -1,6 +1,5 @@
 // The trainer's lines about the machine, and its completions in a shell.
 #include "nixie/apps/trainer/commands/command_line.h"
-#include "nixie/apps/trainer/commands/completion.h"
 #include "nixie/tests/apps/expect_ran.h"
 
 namespace nixie {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "nixie/apps/trainer/profile/operands.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/expect_ran.h"
 #include "nixie/tests/backends/forwarding_backend.h"

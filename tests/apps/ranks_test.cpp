@@ -1,7 +1,7 @@
 // Runs of several ranks that are threads of one process, against the same run by one.
 #include "nixie/tests/ranks.h"
 
-#include "nixie/apps/trainer/ranks/gradient_sum.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 #ifdef NIXIE_WITH_CUDA
 #include "nixie/backends/cuda/families/collective.h"
 #endif

@@ -1,8 +1,8 @@
 // Histograms, the net as a graph, and what report_detail adds to the page.
 #include <regex>
 
+#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
-#include "nixie/apps/trainer/report/histogram.h"
 #include "nixie/apps/trainer/report/net_graph.h"
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/tests/apps/support.h"

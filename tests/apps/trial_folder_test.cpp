@@ -1,5 +1,5 @@
 // Folders for trials: what is left over goes, what is in use or the user's own stays.
-#include "nixie/apps/trainer/program/trial_folder.h"
+#include "nixie/apps/trainer/program/batch_advice.h"
 
 #include "nixie/tests/data/support.h"
 

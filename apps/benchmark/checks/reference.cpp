@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <thread>
-#include <vector>
 
 #include "nixie/apps/benchmark/checks/terms.h"
 #include "nixie/core/base/random.h"

@@ -2,7 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/array_work.h"
 #include "nixie/apps/trainer/profile/timing.h"

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <map>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
-#include "nixie/apps/benchmark/report/row_by_row.h"
+#include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
-#include "nixie/apps/benchmark/subjects/peer_request.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/program/program.h"

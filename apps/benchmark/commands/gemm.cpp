@@ -6,12 +6,11 @@
 
 #include "nixie/apps/benchmark/checks/reference.h"
 #include "nixie/apps/benchmark/checks/terms.h"
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/apps/trainer/profile/timing.h"
-#include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/formats.h"

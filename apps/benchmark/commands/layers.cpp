@@ -1,6 +1,6 @@
 // `benchmark layers`: every product and convolution of a net alone, in each role, against the device's roofline and
 // cuBLAS and cuDNN.
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/apps/benchmark/subjects/layer_work.h"

@@ -1,8 +1,8 @@
 // `benchmark nets`: nervanagpu's table of convnet-benchmarks' nets, every row checked; `trainer benchmark` prints the
 // same table for a configuration.
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
-#include "nixie/apps/benchmark/report/row_by_row.h"
+#include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"

@@ -5,11 +5,10 @@
 #include <cmath>
 #include <functional>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/backends/registry.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"

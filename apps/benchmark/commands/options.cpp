@@ -58,17 +58,13 @@ void add_files(CLI::App& app, Files& files, bool csv, bool plot) {
 void add_batch(CLI::App& app, int& batch, const char* doc) { add_number(app, "--batch", batch, doc, 1, kMost); }
 
 void add_assignments(CLI::App& app, std::vector<std::string>& assignments, CLI::Option& config) {
-  app.add_option("--set", assignments, "key.path=value: changes the configuration; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false)
-      ->needs(&config);
+  nixie::add_assignments(app, assignments)->needs(&config);
 }
 
 void add_net_or_config(CLI::App& app, NetChoice& choice, const char* doc) {
   add_names(app, "--net", choice.nets, names_of(conv_nets(false)), doc);
-  add_assignments(app, choice.assignments,
-                  *app.add_option("--config", choice.config, "the net and batch of a configuration")
-                       ->excludes(app.get_option("--net")));
+  CLI::Option* config = app.add_option("--config", choice.config, "the net and batch of a configuration");
+  add_assignments(app, choice.assignments, *config->excludes(app.get_option("--net")));
 }
 
 void add_net_options(CLI::App& app, NetChoice& choice, const char* nets) {

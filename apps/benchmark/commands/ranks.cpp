@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cmath>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/measure/peer_process.h"
 #include "nixie/apps/benchmark/subjects/net_work.h"
-#include "nixie/apps/benchmark/subjects/peer_request.h"
+#include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"

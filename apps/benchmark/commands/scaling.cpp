@@ -1,5 +1,5 @@
 // `benchmark scaling`: the cost of a net over its batch, its depth and the side of its images, one at a time.
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/trainer/profile/timing.h"

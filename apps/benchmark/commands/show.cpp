@@ -1,6 +1,5 @@
 // `benchmark show`: a table that --json wrote, as Markdown, in a page, or as a chart; render.py makes them.
-#include "nixie/apps/benchmark/commands/commands.h"
-#include "nixie/apps/benchmark/report/render.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/output_file.h"

@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
-#include "nixie/apps/benchmark/report/render.h"
-#include "nixie/apps/benchmark/report/row_by_row.h"
+#include "nixie/apps/benchmark/report/report.h"
 #include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/apps/benchmark/subjects/contractions.h"
-#include "nixie/apps/benchmark/subjects/layer_list.h"
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/apps/trainer/profile/timing.h"

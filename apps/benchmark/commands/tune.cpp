@@ -2,7 +2,7 @@
 // twice, first by estimates, and times both in turn.
 #include <cstdlib>
 
-#include "nixie/apps/benchmark/commands/commands.h"
+#include "nixie/apps/benchmark/command_line.h"
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/net_work.h"
 #include "nixie/apps/trainer/profile/timing.h"
@@ -12,24 +12,15 @@
 namespace nixie::benchmark {
 namespace {
 
-/// A net whose plans were all compiled under a value of NIXIE_TUNING.
-class TunedWork {
- public:
-  TunedWork(const char* tuning, Backend& backend, const Net& net, int batch, const PrecisionTraits& precision)
-      : work_(backend, net, batch, precision) {
-    setenv("NIXIE_TUNING", tuning, 1);
-    work_.fprop();
-    total();
-    train();
-    if (work_.has_dynamic()) work_.train_dynamic();
-    backend.synchronize();
-  }
-  void total() { work_.total(); }
-  void train() { work_.train(); }
-
- private:
-  NetWork work_;
-};
+/// A net whose plans are all compiled under a value of NIXIE_TUNING.
+void compile(const char* tuning, NetWork& work, Backend& backend) {
+  setenv("NIXIE_TUNING", tuning, 1);
+  work.fprop();
+  work.total();
+  work.train();
+  if (work.has_dynamic()) work.train_dynamic();
+  backend.synchronize();
+}
 
 std::string medians(Backend& backend, const std::vector<std::function<void()>>& works, int runs) {
   for (const auto& work : works) warm_up(backend, work);
@@ -46,7 +37,9 @@ void run(const NetChoice& command) {
     for (const Net& net : wanted_nets(command)) {
       Scope scope(net.name, precision.name);
       const int batch = batch_of(command, net, *backend);
-      TunedWork before("off", *backend, net, batch, precision), after("again", *backend, net, batch, precision);
+      NetWork before(*backend, net, batch, precision), after(*backend, net, batch, precision);
+      compile("off", before, *backend);
+      compile("again", after, *backend);
       const std::string total = medians(*backend, {[&] { before.total(); }, [&] { after.total(); }}, command.runs),
                         train = medians(*backend, {[&] { before.train(); }, [&] { after.train(); }}, command.runs);
       tell("{:<10} {:<5} batch {:>4}: fprop + bprop {}, training step {}\n", net.name, precision.name, batch, total,

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "nixie/apps/trainer/program/program.h"
+#include "nixie/core/base/error.h"
 
 namespace nixie::benchmark {
 

@@ -1,31 +1,41 @@
-// Collects the rows, prints them and writes them as JSON and as CSV.
+// Collects the rows, prints them and writes them as JSON and as CSV. render.py is an argument of python3 -c, which
+// reads the table from its standard input.
 #include "nixie/apps/benchmark/report/report.h"
 
 #include <benchmark_commit.h>
+#include <benchmark_render.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
-#include <span>
 #include <sstream>
 #include <thread>
 
-#include "nixie/apps/benchmark/report/render.h"
+#include "nixie/apps/trainer/program/csv_cell.h"
 #include "nixie/apps/trainer/program/machine.h"
-#include "nixie/apps/trainer/program/program.h"
-#include "nixie/core/base/error.h"
+#include "nixie/apps/trainer/program/subprocess.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/models/io/durable_file.h"
 
 namespace nixie::benchmark {
 namespace {
 
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string result = "\"";
-  for (const char letter : text) result += letter == '"' ? std::string("\"\"") : std::string(1, letter);
-  return result + "\"";
+std::string read_all(int from) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(from, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR);)
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+  return text;
+}
+
+std::string last_line(std::string text) {
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
 }
 
 using Cells = std::vector<std::pair<std::string, std::string>>;
@@ -34,16 +44,8 @@ void flatten(const nlohmann::json& value, const std::string& name, Cells& cells)
   if (value.is_object()) {
     for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, cells);
   } else {
-    cells.emplace_back(name, quoted(value.is_string() ? value.get<std::string>() : value.dump()));
+    cells.emplace_back(name, quoted_where_needed(value.is_string() ? value.get<std::string>() : value.dump()));
   }
-}
-
-void write_file(const std::filesystem::path& file, const std::string& text) {
-  if (file.empty()) return;
-  PendingFile out(file, static_cast<std::int64_t>(text.size()));
-  out.write(std::as_bytes(std::span(text)));
-  out.sync();
-  out.publish();
 }
 
 std::string padded(const std::string& text, int width) {
@@ -117,12 +119,12 @@ void Report::add_row(const nlohmann::json& row) {
 void Report::complete() {
   if (backend_) content_["clocks_after"] = device_facts(*backend_, "");
   write();
-  if (!files_.plot.empty()) write_file(files_.plot, chart_of(content_.dump()));
+  if (!files_.plot.empty()) write_text(files_.plot, rendered({"-", "--plot", "-"}, content_.dump()));
 }
 
 void Report::write() const {
-  write_file(files_.json, content_.dump(2) + '\n');
-  write_file(files_.csv, csv_text(content_["rows"]));
+  if (!files_.json.empty()) write_text(files_.json, content_.dump(2) + '\n');
+  if (!files_.csv.empty()) write_text(files_.csv, csv_text(content_["rows"]));
 }
 
 std::string row_text(const Columns& columns, const nlohmann::json& row) {
@@ -136,6 +138,24 @@ std::string table_text(const Columns& columns, const nlohmann::json& rows) {
   for (const nlohmann::json& row : rows) text += row_text(columns, row);
   return text;
 }
+
+std::string rendered(const std::vector<std::string>& arguments, const std::string& table) {
+  std::vector<std::string> words{"python3", "-c", kRenderScript};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  Child child = start_child("python3", [&](int in, int out) { become_program(words, in, out, out); });
+  child.send(table);
+  ::close(std::exchange(child.to, -1));
+  const std::string text = read_all(child.from);
+  const int status = child.wait();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted)
+    fail(Fault::usage,
+         "python3 cannot be started, which makes charts, pages and the summary of a sweep; install it, or go without: "
+         "no --plot, a sweep with --alone");
+  if (status != 0) fail(Fault::usage, last_line(text));
+  return text;
+}
+
+void check_renderer() { rendered({"--help"}, ""); }
 
 std::string csv_text(const nlohmann::json& rows) {
   std::vector<Cells> table;

@@ -2,13 +2,14 @@
 // device, driver, clocks, program and date.
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "nixie/apps/trainer/profile/timing.h"
-#include "nixie/core/graph/backend.h"
+#include "nixie/apps/trainer/program/program.h"
 
 namespace nixie {
 
@@ -79,5 +80,36 @@ nlohmann::json device_facts(const Backend& backend, const std::string& machine);
 
 /// Both in two lines.
 std::string facts_text(const nlohmann::json& facts);
+
+/// The output of render.py with these arguments for a table as JSON. Throws a usage Error with the line that it ends
+/// with if it fails, and where there is no python3.
+std::string rendered(const std::vector<std::string>& arguments, const std::string& table);
+
+/// Throws unless charts can be drawn.
+void check_renderer();
+
+class RowByRow {
+ public:
+  RowByRow() { listen_to_signals(); }
+
+  /// Calls `work`, unless a signal came; prints an Error that it throws, and keeps the first.
+  template <class Work>
+  void make(Work&& work) {
+    if (stop_is_requested()) return;
+    try {
+      work();
+    } catch (const Error& error) {
+      tell("\nleft out: {}\n", error.what());
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  /// Throws the first Error, if there was one.
+  void raise() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
 
 }  // namespace nixie::benchmark

@@ -1,11 +1,10 @@
 // Compares the probe's contractions with double, and the timed graph, whose kernels are fused differently, with the
 // probe, for parameters that make the net well-conditioned.
-#include "nixie/apps/benchmark/subjects/check_net.h"
+#include "nixie/apps/benchmark/subjects/net_times.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace nixie::benchmark {
 namespace {

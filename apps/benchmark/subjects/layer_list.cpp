@@ -1,5 +1,4 @@
 // Reads a list of layers line by line.
-#include "nixie/apps/benchmark/subjects/layer_list.h"
 
 #include <fmt/ranges.h>
 

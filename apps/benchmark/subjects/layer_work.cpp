@@ -2,11 +2,10 @@
 #include "nixie/apps/benchmark/subjects/layer_work.h"
 
 #include "nixie/apps/benchmark/subjects/distributions.h"
-#include "nixie/apps/trainer/profile/operands.h"
+#include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie::benchmark {
-
 namespace {
 
 // Variables of three axes or more are stored as images and filters are, but steps have products' matrices one after

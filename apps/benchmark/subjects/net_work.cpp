@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include "nixie/apps/trainer/ranks/gradient_sum.h"
+#include "nixie/apps/trainer/ranks/shards.h"
 #include "nixie/core/base/random.h"
 
 namespace nixie::benchmark {
@@ -141,7 +141,6 @@ void NetWork::lower_output_gradient() {
   gradient = evaluate(cast(gradient * kFactor, precision_.data), backend_);
 }
 
-Outputs NetWork::fprop() { return fprop_({{"images", data_.at("images")}}); }
 void NetWork::total() {
   last_.clear();  // else its memory would be another one every time
   last_ = total_(data_);
@@ -151,11 +150,6 @@ Outputs NetWork::results() const {
   for (const Variable& gradient : gradients_) results.emplace(gradient.name(), gradient.array());
   return results;
 }
-Outputs NetWork::train() { return train_(labelled_); }
-Outputs NetWork::train_dynamic() { return train_dynamic_(labelled_); }
-
-void NetWork::exchange() { exchange_({}); }
-
 std::int64_t NetWork::exchanged_bytes() const {
   std::int64_t bytes = 0;
   for (const Variable& parameter : model_.parameters().trainable())

@@ -31,16 +31,16 @@ class NetWork {
   std::unique_ptr<NetWork> in(const PrecisionTraits& precision, Fusion fusion = Fusion::full) const;
 
   /// Only the output; nothing is kept for a backward pass.
-  Outputs fprop();
+  Outputs fprop() { return fprop_({{"images", data_.at("images")}}); }
   /// The output and, into their own memory, the gradients of all parameters for the random output gradient, in
   /// the type and layout of the weights that products read. The images' gradient is not computed.
   void total();
   /// The results of the last `total`: the output, and the gradients as `d.NAME`, in host memory.
   Outputs results() const;
   /// One training step: forward, loss, backward, update; in f16 with a fixed loss scale. Returns `loss`.
-  Outputs train();
+  Outputs train() { return train_(labelled_); }
   /// The same with a dynamic loss scale, which only f16 needs.
-  Outputs train_dynamic();
+  Outputs train_dynamic() { return train_dynamic_(labelled_); }
   bool has_dynamic() const { return dynamic_.has_value(); }
 
   /// Calls `work` with other parameters, for which rounding errors do not grow from layer to layer: the biases of
@@ -70,7 +70,7 @@ class NetWork {
   /// What a rank hands over of its gradients in a training step.
   std::int64_t exchanged_bytes() const;
   /// The sums over ranks of a training step, and nothing else.
-  void exchange();
+  void exchange() { exchange_({}); }
   /// A number that two models of other weights do not share.
   std::uint64_t fingerprint() const;
   /// Memory of the training step's plan: its arena, the parameters, the optimizer's state and the data.

@@ -8,36 +8,28 @@
 namespace nixie::benchmark {
 namespace {
 
-/// Convolutions, each with batch norm and ReLU: two of 32 channels, one of 64.
+/// A convolution with batch norm and ReLU.
+void add_normalized(Sequential& layers, int out, bool bias) {
+  layers.add(Conv2d{.out = out, .kernel = 3, .pad = 1, .bias = bias}).add(BatchNorm{}).add(Relu{});
+}
+
+/// Two of 32 channels, one of 64.
 Sequential cifar_bn() {
-  return {
-      Conv2d{.out = 32, .kernel = 3, .pad = 1},
-      BatchNorm{},
-      Relu{},
-      Conv2d{.out = 32, .kernel = 3, .pad = 1},
-      BatchNorm{},
-      Relu{},
-      MaxPool2d{.window = 2},  // 16
-      Conv2d{.out = 64, .kernel = 3, .pad = 1},
-      BatchNorm{},
-      Relu{},
-      MaxPool2d{.window = 2},  // 8
-      Flatten{},
-      Linear{.out = 10},
-  };
+  Sequential layers;
+  for (int i = 0; i < 2; ++i) add_normalized(layers, 32, true);
+  layers.add(MaxPool2d{.window = 2});
+  add_normalized(layers, 64, true);
+  return layers.add(MaxPool2d{.window = 2}).add(Flatten{}).add(Linear{.out = 10});
 }
 
 /// configs/cifar10.yaml without its dropout.
 Sequential cifar10() {
   Sequential layers;
-  const auto add = [&](int out) {
-    layers.add(Conv2d{.out = out, .kernel = 3, .pad = 1, .bias = false}).add(BatchNorm{}).add(Relu{});
-  };
-  add(32), add(32);
-  layers.add(MaxPool2d{.window = 2});
-  add(64), add(64);
-  layers.add(MaxPool2d{.window = 2}).add(Flatten{}).add(Dropout{.rate = 0}).add(Linear{.out = 10});
-  return layers;
+  for (const int out : {32, 64}) {
+    for (int i = 0; i < 2; ++i) add_normalized(layers, out, false);
+    layers.add(MaxPool2d{.window = 2});
+  }
+  return layers.add(Flatten{}).add(Dropout{.rate = 0}).add(Linear{.out = 10});
 }
 
 OptimizerOptions sgd(double weight_decay, double rate) {
@@ -54,13 +46,7 @@ void for_each_layer(Tree& tree, const std::function<void(const std::string& kind
 }
 
 void set(Tree& fields, const std::string& key, const std::string& value) {
-  Tree* field = fields.find(key);
-  if (!field) return;
-  Tree scalar;
-  scalar.kind = Tree::Kind::scalar;
-  scalar.place = field->place;
-  scalar.text = value;
-  *field = scalar;
+  if (Tree* field = fields.find(key)) *field = scalar_tree(field->place, value);
 }
 
 AnyModel edited(const AnyModel& model, const std::function<void(Tree& layers)>& edit) {
@@ -90,6 +76,27 @@ void make_nervanas(Tree& layers) {
   });
   const Tree relu = parse_yaml("layer: relu", "relu");
   layers.items.push_back(*relu.find("layer"));
+}
+
+nlohmann::json json_of(const Tree& tree) {
+  nlohmann::json json;
+  switch (tree.kind) {
+    case Tree::Kind::null:
+      break;
+    case Tree::Kind::scalar:
+      json = tree.quoted ? nlohmann::json(tree.text) : nlohmann::json::parse(tree.text, nullptr, false);
+      if (json.is_discarded()) json = tree.text;  // a word
+      break;
+    case Tree::Kind::list:
+      json = nlohmann::json::array();
+      for (const Tree& item : tree.items) json.push_back(json_of(item));
+      break;
+    case Tree::Kind::map:
+      json = nlohmann::json::object();
+      for (const Tree::Entry& entry : tree.entries) json[entry.key] = json_of(entry.value);
+      break;
+  }
+  return json;
 }
 
 }  // namespace
@@ -171,6 +178,23 @@ Net config_net(const TrainConfig& config, const std::string& name) {
                    .clip_value = config.clip_value,
                    .clip_norm = config.clip_norm},
       .run = {.steps_per_epoch = epoch, .epochs = static_cast<double>(config.total_steps(steps_per_epoch)) / epoch}};
+}
+
+nlohmann::json layers_json(const AnyModel& model) {
+  return json_of(*parse_yaml("layers: " + model.layers().text(), model.kind()).find("layers"));
+}
+
+nlohmann::json peer_request(const Net& net, const std::string& precision, int batch) {
+  std::vector<std::int64_t> input{1};
+  input.insert(input.end(), net.sample.begin(), net.sample.end());
+  return {{"net", net.name},
+          {"kind", net.model.kind()},
+          {"layers", layers_json(net.model)},
+          {"parameters", Model(net.model, Shape(input)).parameters().count()},
+          {"sample", net.sample.sizes()},
+          {"classes", net.classes},
+          {"precision", precision},
+          {"batch", batch}};
 }
 
 }  // namespace nixie::benchmark

@@ -1,6 +1,8 @@
-// The nets that are timed: small nets, convnet-benchmarks' and newer nets, and that of any configuration.
+// The nets that are timed: small nets, convnet-benchmarks' and newer nets, and that of any configuration. Peers get
+// them as data, so that their programs need no list of nets (apps/peers/peer.py).
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -41,5 +43,11 @@ Net scaling_net(int batch, int depth, int side);
 
 /// A configuration's net without dropout, called `name`. Opens the data for its shapes.
 Net config_net(const TrainConfig& config, const std::string& name);
+
+/// A list of layers as JSON: every field of every layer, with the configuration's names.
+nlohmann::json layers_json(const AnyModel& model);
+
+/// A request for the net in this precision; the caller adds the work and the number of runs.
+nlohmann::json peer_request(const Net& net, const std::string& precision, int batch);
 
 }  // namespace nixie::benchmark

@@ -1,5 +1,5 @@
 // The best checkpoint goes before the last.
-#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,6 @@ std::optional<fs::path> checkpoint_of(const fs::path& run, std::error_code& erro
     if (fs::exists(run / name, error)) return run / name;
   return std::nullopt;
 }
-
-namespace fs = std::filesystem;
 
 /// A run's best evaluation.
 struct Score {

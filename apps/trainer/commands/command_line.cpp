@@ -3,15 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
 
-#include "nixie/apps/trainer/commands/completion.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
-#include "nixie/apps/trainer/commands/list_command.h"
 #include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/configs/parse/neon.h"
-#include "nixie/models/io/checkpoint.h"
 
 namespace nixie {
 namespace {
@@ -25,12 +21,6 @@ const std::vector<std::string> kCheckpointActions = {"inspect", "config", "verif
 void add_checkpoint(CLI::App& app, CheckpointChoice& choice) {
   app.add_option("--checkpoint", choice.file, "the model; by default that of the run saved last in runs/");
   app.add_option("--run", choice.run, "a run folder, whose best checkpoint is taken");
-}
-
-void add_assignments(CLI::App& app, std::vector<std::string>& assignments) {
-  app.add_option("--set", assignments, "key.path=value: changes the configuration; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
 }
 
 Run add_eval(CLI::App& app, EvalCommand& command) {

@@ -1,13 +1,13 @@
-// The trainer's commands besides training, by name; what each is asked for, and what runs it. They print to stdout and
-// throw Error. The help of an option says what it is.
+// The trainer's commands; what each is asked for, and what runs it. They print to stdout and throw Error. The help of
+// an option says what it is.
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
 #include "nixie/apps/trainer/rates/rate_sweep.h"
 #include "nixie/configs/parse/config.h"
 
@@ -16,6 +16,22 @@ class App;
 }
 
 namespace nixie {
+
+/// The checkpoint that a command uses: a file, a run folder's best, or the newest run's best.
+struct CheckpointChoice {
+  std::filesystem::path file = {};  ///< --checkpoint
+  std::filesystem::path run = {};   ///< --run; where neither is given, the newest run in runs/
+};
+
+/// The best checkpoint of the run in runs/NAME/N that was saved last.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& runs);
+
+/// The file. Where nothing is named and another run did better, stderr says so. Throws a usage Error without one.
+std::filesystem::path chosen_checkpoint(const CheckpointChoice& choice);
+
+/// Names in one line the best run beside that of a checkpoint in runs/NAME/N, by the figure of `best_by`, if it is
+/// better, was evaluated on the same data and has a best.h5; else gives "". Skips runs that cannot be read.
+std::string better_run_text(const std::filesystem::path& checkpoint);
 
 /// What `trainer --help` lists below its own options.
 std::string commands_text();
@@ -118,5 +134,51 @@ void run_compare(const CompareCommand& command);
 /// Checks the parts of this machine that a run uses; false where a run on the CPU would have a problem. A missing GPU
 /// is none.
 bool run_doctor();
+
+/// The text of docs/configuration.md.
+std::string reference_text();
+
+/// For a terminal, with the shipped configurations; of one part only, if it is named.
+std::string list_text(const std::string& part = {});
+/// The names of its parts: `models`, `layers` ...
+const std::vector<std::string>& list_parts();
+
+using EachCommand = std::function<void(const std::function<void(const char* name, const CLI::App& app)>&)>;
+
+const std::vector<std::string>& completion_shells();
+
+/// A script for the shell, which asks the program at each completion: `source <(trainer completion bash)`.
+std::string completion_script(const std::string& shell);
+
+/// Completions of the last word of a command line: commands, options, their values, keys of --set and
+/// theirs. Nothing where only a file fits. The words, beginning with the program's name, are joined by '\x1f'.
+/// `commands` are their names, `each_command` calls a function with each and its options.
+std::vector<std::string> completions(const std::string& line, const std::vector<std::string>& commands,
+                                     const EachCommand& each_command);
+
+struct Command {
+  std::string program = "trainer";            ///< as it was called
+  std::vector<std::string> arguments = {};    ///< as they were given, for the run's log
+  std::filesystem::path config = {};          ///< of a new run; one that is resumed goes by its folder's config.yaml
+  std::vector<std::string> assignments = {};  ///< of --set
+  std::filesystem::path run = {};             ///< empty: runs/NAME/N, by the configuration's name
+  bool resume = false;
+  std::filesystem::path checkpoint = {};  ///< what to resume, or its folder; empty: the newest valid one of the run
+};
+
+/// Trains as the command says and prints to stdout. Returns false where a signal ended the run early. Throws Error.
+bool run_command(const Command& command);
+
+/// A BatchTrial of a run: two steps, saves, and evaluations, which are cut short where they take long.
+void try_training(const TrainConfig& config, const std::filesystem::path& folder);
+
+struct TrainRequest {
+  Command command = {};
+  std::string data = {};
+  bool lists = false, is_dry = false;
+};
+
+/// Declares the options of training, which fill in the request when the app parses.
+void add_train_options(CLI::App& app, TrainRequest& request);
 
 }  // namespace nixie

@@ -1,13 +1,13 @@
 // The words come from the options as they are declared and from the fields of a configuration.
-#include "nixie/apps/trainer/commands/completion.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
 
-#include "nixie/apps/trainer/commands/train_command.h"
 #include "nixie/configs/parse/config.h"
+#include "nixie/configs/parse/suggestion.h"
 
 namespace nixie {
 namespace {
@@ -142,12 +142,8 @@ const Words& completion_shells() {
 std::string completion_script(const std::string& shell) { return kScripts.at(shell); }
 
 Words completions(const std::string& line, const Words& commands, const EachCommand& each_command) {
-  Words words, offered;
-  for (std::size_t at = line.find(kSeparator); at != std::string::npos;) {  // behind the program's name
-    const std::size_t end = line.find(kSeparator, at + 1);
-    words.push_back(line.substr(at + 1, end == std::string::npos ? end : end - at - 1));
-    at = end;
-  }
+  Words words = parts_of(line, kSeparator), offered;
+  words.erase(words.begin());  // the program's name
   if (words.empty()) return {};
   const auto offer = [&](const CLI::App& app, std::size_t from) {
     offered = words_for(app, {words.begin() + static_cast<std::ptrdiff_t>(from), words.end()});

@@ -1,9 +1,6 @@
 // Commands for a configuration: its summary, a dry run, a profile and a sweep over learning rates. The state of a
 // measurement goes to a terminal alone.
-#include <unistd.h>
-
 #include "nixie/apps/trainer/commands/command_line.h"
-#include "nixie/apps/trainer/commands/train_command.h"
 #include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
@@ -11,7 +8,6 @@
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/report/chart.h"
-#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/report/page.h"
 #include "nixie/apps/trainer/trainer.h"
 
@@ -21,12 +17,10 @@ namespace {
 std::string summary_text(const TrainConfig& config) {
   Trainer trainer(config, {.reads_init_from = false});
   std::string memory;
-  within_batch(config, [&] { memory = memory_text(trainer); });
-  std::vector<std::int64_t> input = {config.data.batch()};
-  for (const std::int64_t size : trainer.model().input_shape()) input.push_back(size);
-  const std::string warnings = large_arrays_text(trainer.model());
-  return fmt::format("{}\n{}\n{}\n{}", layer_table(config.model, Shape(input)), trainer.summary(), memory,
-                     warnings.empty() ? "" : warnings + "\n");
+  within_batch(config, [&] { memory = trainer.memory_text(); });
+  const std::string warnings = trainer.large_arrays_text();
+  return fmt::format("{}\n{}\n{}\n{}", layer_table(config.model, trainer.model().batch_shape()), trainer.summary(),
+                     memory, warnings.empty() ? "" : warnings + "\n");
 }
 
 constexpr std::size_t kMostRows = 20;
@@ -79,16 +73,13 @@ void run_dry(const TrainConfig& config) {
 }
 
 void run_profile(const TrainConfig& config, const ProfileCommand& command) {
-  const bool is_terminal = ::isatty(2) == 1;
   Profile profile;
-  const auto measure = [&] {
-    profile = take_profile(config, command.steps, [&](const std::string& line) {
-      if (is_terminal) fmt::print(stderr, "\r\x1b[K{}", line);
-    });
-  };
-  with_batch_advice(config, measure,
-                    [](const TrainConfig& smaller, const std::filesystem::path&) { take_profile(smaller, 1); });
-  if (is_terminal) fmt::print(stderr, "\r\x1b[K");
+  {
+    const MovingLine line;
+    with_batch_advice(
+        config, [&] { profile = take_profile(config, command.steps, std::cref(line)); },
+        [](const TrainConfig& smaller, const std::filesystem::path&) { take_profile(smaller, 1); });
+  }
   tell("{}", profile_text(profile));
   if (command.trace.empty()) return;
   write_trace(profile, command.trace);
@@ -97,20 +88,20 @@ void run_profile(const TrainConfig& config, const ProfileCommand& command) {
 
 void run_find_rate(const TrainConfig& config, const FindRateCommand& command) {
   check_output(command.html);
-  const bool is_terminal = ::isatty(2) == 1;
   RateCurve curve;
-  const auto sweep = [&] {
-    curve = sweep_rates(config, command.range, [&](const RateCurve& so_far) {
-      if (is_terminal)
-        fmt::print(stderr, "\r\x1b[Kstep {}/{} rate {:.2g} loss {:.4g}", so_far.steps.size(), command.range.steps,
-                   so_far.steps.empty() ? 0 : so_far.steps.back().rate,
-                   so_far.steps.empty() ? 0 : so_far.steps.back().loss);
+  {
+    const MovingLine line;
+    const auto sweep = [&] {
+      curve = sweep_rates(config, command.range, [&](const RateCurve& so_far) {
+        const RateLoss last = so_far.steps.empty() ? RateLoss{} : so_far.steps.back();
+        line(fmt::format("step {}/{} rate {:.2g} loss {:.4g}", so_far.steps.size(), command.range.steps, last.rate,
+                         last.loss));
+      });
+    };
+    with_batch_advice(config, sweep, [&](const TrainConfig& smaller, const std::filesystem::path&) {
+      sweep_rates(smaller, {.low = command.range.low, .high = command.range.high, .steps = 2});
     });
-  };
-  with_batch_advice(config, sweep, [&](const TrainConfig& smaller, const std::filesystem::path&) {
-    sweep_rates(smaller, {.low = command.range.low, .high = command.range.high, .steps = 2});
-  });
-  if (is_terminal) fmt::print(stderr, "\r\x1b[K");
+  }
   print_table(curve);
   const std::string advice = rate_advice(curve, command.range);
   tell("{}\n", advice);

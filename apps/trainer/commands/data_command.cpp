@@ -1,8 +1,6 @@
 // The source is opened as --data opens it; packed files appear when both are written.
 #include "nixie/apps/trainer/commands/command_line.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -14,7 +12,7 @@
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/apps/trainer/record/run_folder.h"
-#include "nixie/apps/trainer/report/data_page.h"
+#include "nixie/apps/trainer/report/report.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/files/folder.h"
 #include "nixie/core/files/make_folders.h"
@@ -85,26 +83,9 @@ AnyDataset dataset_of(const DataCommand& command) {
   return parse_config(base, "--set", assignments).data;
 }
 
-/// A count that moves, on a terminal only.
-class Counter {
- public:
-  Counter(std::string what, std::int64_t total) : what_(std::move(what)), total_(total) {}
-  ~Counter() {
-    if (is_terminal_) fmt::print(stderr, "\r\x1b[K");
-  }
-  void operator()(std::int64_t done) const {
-    if (is_terminal_) fmt::print(stderr, "\r\x1b[K{} {} of {}", what_, done, total_);
-  }
-
- private:
-  std::string what_;
-  std::int64_t total_;
-  bool is_terminal_ = ::isatty(2) == 1;
-};
-
 DataScan scan_half(const char* name, const Dataset& half) {
-  const Counter counter(name, half.size());
-  return scan_data(half, [&](std::int64_t done) { counter(done); });
+  const MovingLine line;
+  return scan_data(half, [&](std::int64_t done) { line(fmt::format("{} {} of {}", name, done, half.size())); });
 }
 
 /// The second is empty where there is no test half.
@@ -211,13 +192,13 @@ std::unique_ptr<PendingFile> write_packed(const fs::path& path, const ByteDatase
   };
   append(std::as_bytes(std::span(front)));
   {
-    const Counter counter(std::string("packs ") + name, header.samples);
+    const MovingLine line;
     for (std::int64_t begin = 0; begin < header.samples; begin += header.block) {
       const std::int64_t end = std::min(begin + header.block, header.samples);
       const std::vector<std::uint8_t> bytes =
           read_samples(half, begin, end, std::span(labels).subspan(static_cast<std::size_t>(begin)));
       append(std::as_bytes(std::span(bytes)));
-      counter(end);
+      line(fmt::format("packs {} {} of {}", name, end, header.samples));
     }
   }
   append(std::as_bytes(std::span(labels)));

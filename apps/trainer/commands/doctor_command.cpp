@@ -7,7 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/program.h"
@@ -15,7 +14,6 @@
 #include "nixie/backends/doctor.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"
-#include "nixie/core/base/error.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/hdf5.h"
 #include "nixie/core/ops/ops.h"

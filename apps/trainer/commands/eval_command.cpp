@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
-#include <tuple>
 
 #include "nixie/apps/trainer/commands/as_trained.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
@@ -22,28 +20,17 @@
 namespace nixie {
 namespace {
 
-/// A model may have more outputs than the data has classes.
-std::string class_name(const std::vector<std::string>& names, std::int32_t c) {
-  return static_cast<std::size_t>(c) < names.size() ? names[static_cast<std::size_t>(c)] : std::to_string(c);
-}
-
 /// A row for each class of the samples with the share that is right; of many classes the pairs most often confused.
-std::string confusion_text(const std::vector<Prediction>& predictions, const std::vector<std::string>& names) {
+std::string confusion_text(const std::vector<Prediction>& predictions, const Dataset& data) {
   constexpr std::size_t kMostClasses = 30, kMostPairs = 30;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> pairs;  // label, predicted -> samples
-  for (const auto& [label, predicted, score] : predictions) ++pairs[{label, predicted}];
-  const auto name = [&](std::int32_t c) { return one_line(class_name(names, c)); };
+  const Confusions pairs = confusions_of(predictions);
+  const auto name = [&](std::int32_t c) { return one_line(class_name(data, c)); };
   std::set<std::int32_t> classes;
   for (const auto& [pair, count] : pairs) classes.insert({pair.first, pair.second});
   if (classes.size() > kMostClasses) {
-    std::vector<std::tuple<std::int64_t, std::int32_t, std::int32_t>> wrong;
-    for (const auto& [pair, count] : pairs)
-      if (pair.first != pair.second) wrong.emplace_back(-count, pair.first, pair.second);
-    std::sort(wrong.begin(), wrong.end());
-    wrong.resize(std::min(wrong.size(), kMostPairs));
     std::string text = fmt::format("{:>8}  class, taken for\n", "samples");
-    for (const auto& [count, label, predicted] : wrong)
-      text += fmt::format("{:8}  {}, {}\n", -count, name(label), name(predicted));
+    for (const auto& [pair, count] : most_confused(pairs, kMostPairs))
+      text += fmt::format("{:8}  {}, {}\n", count, name(pair.first), name(pair.second));
     return text;
   }
   std::size_t first = std::string_view("class").size();
@@ -75,8 +62,8 @@ void print_samples(const Dataset& data, const std::vector<Prediction>& predictio
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const auto& [label, predicted, score] = predictions[i];
     const std::string place = data.sample_place(static_cast<std::int64_t>(i));
-    tell("{},{},{},{:.6g}\n", place.empty() ? std::to_string(i) : csv_path(place),
-         csv_text(class_name(data.class_names(), label)), csv_text(class_name(data.class_names(), predicted)), score);
+    tell("{},{},{},{:.6g}\n", place.empty() ? std::to_string(i) : csv_path(place), csv_text(class_name(data, label)),
+         csv_text(class_name(data, predicted)), score);
   }
 }
 
@@ -134,7 +121,7 @@ void evaluate(const EvalCommand& command, const std::filesystem::path& file, con
   if (!evaluated) return;
   const Evaluation& result = *evaluated;
   if (command.csv) print_samples(*half, result.predictions);
-  if (command.confusion) say(confusion_text(result.predictions, half->class_names()));
+  if (command.confusion) say(confusion_text(result.predictions, *half));
   for (const auto& [name, value] : result.metrics) say(fmt::format("{} {} {:.4f}\n", command.split, name, value));
   say(to_string(result, command.split) + "\n");
   if (!std::isfinite(result.loss))

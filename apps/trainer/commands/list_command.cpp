@@ -1,5 +1,5 @@
 // Prints what a configuration can name from the lists of fields; no key is named here.
-#include "nixie/apps/trainer/commands/list_command.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,4 @@
 // From a command to a Trainer in its run folder.
-#include "nixie/apps/trainer/commands/train_command.h"
 
 #include <fmt/format.h>
 
@@ -10,13 +9,12 @@
 #include <thread>
 #include <utility>
 
-#include "nixie/apps/trainer/commands/chosen_checkpoint.h"
+#include "nixie/apps/trainer/commands/command_line.h"
 #include "nixie/apps/trainer/commands/data_folder.h"
+#include "nixie/apps/trainer/program/arguments.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/apps/trainer/record/run_folder.h"
-#include "nixie/apps/trainer/report/memory_text.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/configs/parse/differences.h"
@@ -148,7 +146,7 @@ bool run(const Command& command, const TrainConfig& config, const std::optional<
   Trainer& trainer = *made;
   trainer.note("nixie " NIXIE_VERSION ": " + command_text(command));
   trainer.say(trainer.summary());
-  if (const std::string warnings = large_arrays_text(trainer.model()); !warnings.empty()) trainer.say(warnings);
+  if (const std::string warnings = trainer.large_arrays_text(); !warnings.empty()) trainer.say(warnings);
   trainer.trace_steps();
   const Folder opened = resumed ? resumed->folder : Folder(new_folder(command));
   const fs::path& folder = opened.path();
@@ -238,9 +236,7 @@ void try_training(const TrainConfig& config, const fs::path& folder) {
 void add_train_options(CLI::App& app, TrainRequest& request) {
   Command& command = request.command;
   app.add_option("--config", command.config, "the YAML file");
-  app.add_option("--set", command.assignments, "key.path=value: changes the configuration; may be repeated")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_assignments(app, command.assignments);
   app.add_option("--data", request.data,
                  "the data, in place of the file's (as --set data.path=): a folder of pictures per class, a .csv, "
                  ".tar, .npz or .h5 file, or a folder of packed data, MNIST or CIFAR");

@@ -23,9 +23,7 @@ std::string options_text(const Tree& layer) {
   const Tree::Entry& kind = kind_of(layer);
   Problems problems;
   NamedLayer plain;
-  Tree name = make_tree({}, Tree::Kind::scalar);
-  name.text = kind.key;
-  read_value(name, plain, problems);
+  read_value(scalar_tree({}, kind.key), plain, problems);
   const Tree defaults = parse_yaml(plain.layer.text(), kind.key);
   std::string text;
   for (const Tree::Entry& entry : kind.value.entries) {
@@ -79,47 +77,41 @@ class Walk {
     const Tree* branches = kind.value.find("branches");
     const bool joins = branches && !branches->items.empty();
     if (joins) layers_side_by_side(*branches, name, reads[0]);
-    placed_.push_back({.name = name,
-                       .layer = any,
-                       .in = reads[0],
-                       .out = result.shape(),
-                       .parameters = joins ? 0 : parameters.count(),
-                       .flop = joins ? 0 : work_of(Graph{.outputs = {result}}).flop,
-                       .options = joins ? "of the above" : options_text(tree),
-                       .joins = joins});
-    return result.shape();
+    return place({.name = name,
+                  .layer = any,
+                  .in = reads[0],
+                  .out = result.shape(),
+                  .parameters = joins ? 0 : parameters.count(),
+                  .flop = joins ? 0 : work_of(Graph{.outputs = {result}}).flop,
+                  .options = joins ? "of the above" : options_text(tree),
+                  .joins = joins});
   }
 
   Shape joined(const AnyLayer& any, const std::string& name, const std::vector<Shape>& reads) {
     const Scope scope(name, any.kind());
     std::vector<Tensor> parts;
     for (const Shape& shape : reads) parts.push_back(placeholder(shape));
-    const Shape out = any.join()(parts).shape();
-    placed_.push_back({.name = name,
-                       .layer = any,
-                       .in = reads[0],
-                       .out = out,
-                       .parameters = 0,
-                       .flop = 0,
-                       .options = fmt::format("of {} inputs", reads.size()),
-                       .joins = true});
-    return out;
+    return place({.name = name,
+                  .layer = any,
+                  .in = reads[0],
+                  .out = any.join()(parts).shape(),
+                  .options = fmt::format("of {} inputs", reads.size()),
+                  .joins = true});
   }
 
   /// Another application of a layer, whose parameters count once.
   Shape shared(const AnyLayer& of, const AnyLayer& original, const std::string& name, const Shape& in) {
     Parameters parameters;
     const Tensor result = result_of(original, name, in, parameters);
-    placed_.push_back({.name = name,
-                       .layer = original,
-                       .in = in,
-                       .out = result.shape(),
-                       .parameters = 0,
-                       .flop = work_of(Graph{.outputs = {result}}).flop,
-                       .options = "parameters of " + of.shared(),
-                       .joins = false});
-    return result.shape();
+    return place({.name = name,
+                  .layer = original,
+                  .in = in,
+                  .out = result.shape(),
+                  .flop = work_of(Graph{.outputs = {result}}).flop,
+                  .options = "parameters of " + of.shared()});
   }
+
+  Shape place(PlacedLayer layer) { return placed_.emplace_back(std::move(layer)).out; }
 
   static Tensor result_of(const AnyLayer& layer, const std::string& name, const Shape& in, Parameters& parameters) {
     const Scope scope(name, layer.kind());

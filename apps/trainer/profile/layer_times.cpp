@@ -1,11 +1,10 @@
 // Three steps for a layer: forward; forward and backward, whose difference is the backward pass; the update.
-#include "nixie/apps/trainer/profile/layer_times.h"
+#include "nixie/apps/trainer/profile/profile.h"
 
 #include <algorithm>
 #include <map>
 
 #include "nixie/apps/trainer/profile/layer_table.h"
-#include "nixie/apps/trainer/profile/operands.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/core/passes/plan_too_large.h"
 #include "nixie/core/step.h"

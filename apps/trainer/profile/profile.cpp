@@ -1,12 +1,15 @@
-// A run without a folder is what is timed: the trainer's own step with the configuration's own data.
+// A run without a folder is what is timed: the trainer's own step with the configuration's own data. Chrome's trace has
+// complete events ("X") in microseconds, and a thread of the viewer for each kind of row.
 #include "nixie/apps/trainer/profile/profile.h"
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/machine.h"
+#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/backends/registry.h"
 
@@ -16,23 +19,6 @@ namespace {
 constexpr int kWarmSteps = 3;      // the first compiles, the next ones may capture
 constexpr int kRecordedSteps = 7;  // so do the first of each kernel by itself; the median is of the others
 constexpr std::size_t kMostKernels = 15;
-
-std::int64_t bytes_of(const Parameters& parameters) {
-  std::int64_t bytes = 0;
-  for (const Variable& variable : parameters.all()) bytes += variable.shape().size() * size_of(variable.dtype());
-  return bytes;
-}
-
-/// The configuration as a run that only its steps end.
-TrainConfig endless(const TrainConfig& config) {
-  TrainConfig changed = config;
-  changed.epochs = 0;
-  changed.steps = 1'000'000'000;
-  changed.log_every = changed.evaluate_every = 1'000'000'000;
-  changed.save_every = changed.keep = 0;
-  changed.patience = 0;
-  return changed;
-}
 
 void train_for(Trainer& trainer, std::int64_t steps) {
   const std::int64_t last = trainer.step() + steps;
@@ -93,7 +79,37 @@ void train_timed(Trainer& trainer, RecordingBackend& recording, const std::funct
   profile.arena_bytes = trainer.plan().arena_bytes;
 }
 
+enum Row : int { kKernels = 1, kForward, kBackward, kUpdate };
+
+nlohmann::json name_of_row(Row row, const char* name) {
+  return {{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", row}, {"args", {{"name", name}}}};
+}
+
+nlohmann::json event(const std::string& name, Row row, double start_ms, double ms, const Work& work,
+                     const MachineRates& rates) {
+  return {{"name", name},
+          {"ph", "X"},
+          {"pid", 1},
+          {"tid", row},
+          {"ts", 1e3 * start_ms},
+          {"dur", 1e3 * ms},
+          {"args",
+           {{"gflop", work.flop / 1e9},
+            {"megabytes", work.bytes / 1e6},
+            {"share_of_roofline", ms > 0 ? rates.least_ms(work) / ms : 0}}}};
+}
+
 }  // namespace
+
+TrainConfig bare_run(TrainConfig config, std::int64_t steps) {
+  constexpr std::int64_t kNever = 1'000'000'000;
+  config.epochs = 0;
+  config.steps = steps;
+  config.log_every = config.evaluate_every = kNever;
+  config.save_every = config.keep = 0;
+  config.patience = 0;
+  return config;
+}
 
 Profile take_profile(const TrainConfig& config, int steps, const std::function<void(const std::string&)>& tell) {
   const auto say = [&](const std::string& line) {
@@ -105,7 +121,7 @@ Profile take_profile(const TrainConfig& config, int steps, const std::function<v
   profile.batch = config.data.batch() * config.accumulate;
   say("measures the machine");  // before the rest takes its memory
   profile.rates = measure_rates(*backend, config.policy());
-  Trainer trainer(endless(config), {.backend = recording, .reads_init_from = false});
+  Trainer trainer(bare_run(config, 1'000'000'000), {.backend = recording, .reads_init_from = false});
   trainer.take_memory();
   say("trains");
   within_batch(config, [&] { train_timed(trainer, *recording, say, profile); });
@@ -147,6 +163,33 @@ std::string profile_text(const Profile& profile) {
              mebibytes(profile.arena_bytes), forward, backward, update,
              layer_times_text(profile.layers, profile.rates)) +
          kernel_table(profile);
+}
+
+void write_trace(const Profile& profile, const std::filesystem::path& file) {
+  nlohmann::json events = {name_of_row(kKernels, "kernels of a step"), name_of_row(kForward, "layers alone: forward"),
+                           name_of_row(kBackward, "layers alone: backward"),
+                           name_of_row(kUpdate, "layers alone: update")};
+  double now = 0;
+  for (const PlanRecord& plan : profile.kernels)
+    for (const GroupRecord& group : plan) {
+      const double ms = group.ms.back();  // all of one step, so that they are in the order in which they ran
+      nlohmann::json kernel =
+          event(group.piece.name, kKernels, now, ms, work_of_group(group.piece.plan), profile.rates);
+      if (!group.algorithm.empty()) kernel["args"]["algorithm"] = group.algorithm;
+      events.push_back(std::move(kernel));
+      now += ms;
+    }
+  now = 0;
+  const auto add = [&](const LayerTimes& layer, const TimedWork& timed, Row row) {
+    if (timed.ms == 0) return;
+    events.push_back(event(layer.name + " (" + layer.kind + ")", row, now, timed.ms, timed.work, profile.rates));
+    now += timed.ms;
+  };
+  for (const LayerTimes& layer : profile.layers) add(layer, layer.forward, kForward);
+  for (auto layer = profile.layers.rbegin(); layer != profile.layers.rend(); ++layer)
+    add(*layer, layer->backward, kBackward);
+  for (const LayerTimes& layer : profile.layers) add(layer, layer.update, kUpdate);
+  write_text(file, nlohmann::json{{"displayTimeUnit", "ms"}, {"traceEvents", events}}.dump(1) + "\n");
 }
 
 }  // namespace nixie

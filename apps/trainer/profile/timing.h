@@ -1,11 +1,14 @@
-// Timing: times repeated work on a backend by the backend's clock, and what the backend can do at most.
+// Timing: times repeated work on a backend by the backend's clock, and what the backend can do at most. Operands of
+// timed work are made when a step first runs: compiling it makes none.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "nixie/core/graph/backend.h"
+#include "nixie/core/state/variable.h"
 #include "nixie/core/step.h"
 
 namespace nixie {
@@ -52,5 +55,13 @@ double measure_copy_rate(Backend& backend);
 /// afterwards. Does nothing on the CPU, which compiles no kernels. A kernel that fails here fails again where it is
 /// timed. A stop request ends it.
 void compile_ahead(const Backend& backend, std::int64_t count, const std::function<void(std::int64_t)>& compile);
+
+/// A Variable outside any optimizer, with the memory layout of weights and activations.
+Variable operand(const std::string& name, Dtype dtype, const Shape& shape, std::function<Array()> values);
+/// One whose values are a few thousand random numbers in [-1, 1) over and over: more would take longer to draw and
+/// convert than to compute with.
+Variable noise_operand(const std::string& name, Dtype dtype, const Shape& shape);
+/// One that a step only writes: zeros.
+Variable result_operand(const std::string& name, Dtype dtype, const Shape& shape);
 
 }  // namespace nixie

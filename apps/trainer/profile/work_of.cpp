@@ -37,6 +37,12 @@ Work work_of(const Graph& graph) {
   return work;
 }
 
+std::int64_t bytes_of(const Parameters& parameters) {
+  std::int64_t bytes = 0;
+  for (const Variable& variable : parameters.all()) bytes += variable.shape().size() * size_of(variable.dtype());
+  return bytes;
+}
+
 Work work_of_group(const Plan& plan) {
   Work work;
   for (const Kernel& kernel : plan.kernels) work.flop += flop(kernel);

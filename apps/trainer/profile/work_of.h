@@ -15,6 +15,8 @@ struct Work {
 };
 /// The work of a graph; its bytes are those of the Variables that it reads and sets.
 Work work_of(const Graph& graph);
+/// The bytes of all Variables.
+std::int64_t bytes_of(const Parameters& parameters);
 /// The work of a plan of one group: its products as they run, the slots that the group reads and writes.
 Work work_of_group(const Plan& plan);
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "nixie/apps/trainer/program/other_options.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/one_line.h"
@@ -85,6 +84,12 @@ CLI::Option* add_overwrite(CLI::App& app) {
   CLI::Option* known = app.get_option_no_throw("--overwrite");
   const std::string doc = "replaces what is there already";
   return known ? known : app.add_flag("--overwrite", doc);
+}
+
+CLI::Option* add_assignments(CLI::App& app, std::vector<std::string>& assignments) {
+  return app.add_option("--set", assignments, "key.path=value: changes the configuration; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 CLI::Validator word_of(const std::vector<std::string>& words) {

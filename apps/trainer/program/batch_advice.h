@@ -8,6 +8,22 @@
 
 namespace nixie {
 
+/// A folder in the temporary one, for a trial. A file in it marks it as made here, and is locked for as long as it
+/// lives: neither its age nor its name says that it may be removed, and a folder of the user's stays.
+class TrialFolder {
+ public:
+  /// Its path is empty where none can be made. Removes those of this user that are marked and that nobody locks.
+  TrialFolder();
+  ~TrialFolder();
+  TrialFolder(const TrialFolder&) = delete;
+  TrialFolder& operator=(const TrialFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int mark_ = -1;
+};
+
 /// Want of memory that a smaller batch may end. Its line says what is wanting, not what to do.
 class BatchTooLarge final : public Error {
  public:

@@ -20,14 +20,14 @@ bool is_number(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+}  // namespace
+
 std::string quoted_where_needed(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
 }
-
-}  // namespace
 
 std::string csv_text(const std::string& text) {
   return quoted_where_needed((begins_formula(text) && !is_number(text) ? "'" : "") + one_line(text));

@@ -1,5 +1,5 @@
 // Options come first that are known word by word; a similar name is the last resort.
-#include "nixie/apps/trainer/program/other_options.h"
+#include "nixie/apps/trainer/program/arguments.h"
 
 #include <algorithm>
 #include <filesystem>

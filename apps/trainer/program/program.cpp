@@ -1,15 +1,19 @@
-// Every exception ends as one line and a number.
+// Every exception ends as one line and a number. Handlers of signals set atomic flags and nothing else; a run asks for
+// them after every step and batch.
 #include "nixie/apps/trainer/program/program.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <new>
-#include <string_view>
 #include <system_error>
 #include <tuple>
 
@@ -18,7 +22,6 @@
 #include <sys/resource.h>
 #endif
 
-#include "nixie/apps/trainer/program/signals.h"
 #include "nixie/core/base/working_folder.h"
 #include "nixie/core/files/open_to_read.h"
 
@@ -55,23 +58,6 @@ int with_output(const std::function<int()>& work) {
        "; look at where standard output leads");
 }
 
-}  // namespace
-
-std::string printable(std::string_view text) {
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find_first_of("\n\t", at), text.size());
-    result += one_line(text.substr(at, end - at));
-    if (end < text.size()) result += text[end];
-    at = end + 1;
-  }
-  return result;
-}
-
-void tell_text(std::string_view text) { fmt::print("{}", printable(text)); }
-
-namespace {
-
 // glibc reserves 64 MiB of addresses for each thread that allocates, which a limit of addresses (ulimit -v) counts; and
 // where a large array was freed, it keeps the addresses of later ones, in pieces that the next may not fit.
 void save_addresses() {
@@ -86,7 +72,52 @@ void save_addresses() {
 
 constexpr std::string_view kOutOfMemory = "out of memory; end other programs, or take a machine with more memory\n";
 
+constexpr std::int64_t kGraceMs = 1000;
+
+std::atomic<std::int64_t> stopped_at_ms{0};
+std::atomic<bool> save_requested{false};
+static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void on_stop(int signal) {
+  const int kept = errno;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t now_ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 + 1;
+  std::int64_t first_ms = 0;
+  const bool is_first = stopped_at_ms.compare_exchange_strong(first_ms, now_ms);
+  if (!is_first && signal != SIGXCPU && now_ms - first_ms > kGraceMs) {
+    std::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
+  errno = kept;
+}
+
+void on_save(int) { save_requested = true; }
+
+void listen(int signal, void (*handler)(int)) {
+  if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+    result += one_line(text.substr(at, end - at));
+    if (end < text.size()) result += text[end];
+    at = end + 1;
+  }
+  return result;
+}
+
+MovingLine::MovingLine() : is_shown_(::isatty(2) == 1) {}
+MovingLine::~MovingLine() { (*this)(""); }
+void MovingLine::operator()(const std::string& text) const {
+  if (is_shown_) fmt::print(stderr, "\r\x1b[K{}", text);
+}
+
+void tell_text(std::string_view text) { fmt::print("{}", printable(text)); }
 
 void name_want_of_memory() {
   static const std::terminate_handler ordinary = std::set_terminate([] {
@@ -118,6 +149,22 @@ int exit_code_of(Output output, const std::function<int()>& work, const std::str
   } catch (const std::exception& error) {
     return end_with(Fault::usage, before + one_line(error.what()));
   }
+}
+
+void listen_to_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) listen(signal, on_stop);
+}
+
+void listen_to_save_requests() { listen(SIGUSR1, on_save); }
+
+bool stop_is_requested() { return stopped_at_ms != 0; }
+bool take_save_request() { return save_requested.exchange(false); }
+
+void reserve_standard_descriptors() {
+  int opened = 0;
+  do opened = ::open("/dev/null", O_RDONLY);
+  while (opened >= 0 && opened <= STDERR_FILENO);
+  if (opened > STDERR_FILENO) ::close(opened);
 }
 
 }  // namespace nixie

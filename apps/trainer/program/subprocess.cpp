@@ -15,7 +15,7 @@
 #include <new>
 #include <optional>
 
-#include "nixie/apps/trainer/program/signals.h"
+#include "nixie/apps/trainer/program/program.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie {

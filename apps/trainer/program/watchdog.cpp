@@ -6,7 +6,6 @@
 #include <fstream>
 #include <utility>
 
-#include "nixie/core/base/error.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/core/base/threads.h"
 

@@ -1,11 +1,43 @@
-// A sum over ranks is a tree as well, so a rank's shards are a subtree.
+// A sum over ranks is a tree as well, so a rank's shards are a subtree. A mean of gradients has their size, so that f16
+// holds it where it holds them.
 #include "nixie/apps/trainer/ranks/shards.h"
 
-#include "nixie/apps/trainer/ranks/fence.h"
+#include <cstring>
+
 #include "nixie/configs/parse/places.h"
 
 namespace nixie {
 namespace {
+
+class OneRank final : public Communicator {
+ public:
+  OneRank() : Communicator(0, {"this machine"}) {}
+  void all_to_all(const void* from, void* to, std::int64_t bytes) override { copy(from, to, bytes); }
+  void all_gather(const void* mine, void* all, std::int64_t bytes) override { copy(mine, all, bytes); }
+  void broadcast(void*, std::int64_t, int) override {}
+
+ private:
+  static void copy(const void* from, void* to, std::int64_t bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+};
+
+bool is_exchanged(Dtype dtype) { return is_floating(dtype) || dtype == Dtype::i32 || dtype == Dtype::i64; }
+
+/// A process that exchanges with itself.
+const World& own_world() {
+  static const World world(std::make_shared<OneRank>());
+  return world;
+}
+
+/// x, as exchanged by a process with itself, which costs nothing but for a copy of what lies outside of the plan's
+/// memory (stays_in_place). Exchanges run in the order in which they were made, and no kernel goes beyond one: what is
+/// computed from a fenced value and ends in fenced ones shares no kernel with what lies before or behind. So no kernel
+/// does the work of two shards, whose sums would then depend on how many a rank has.
+Tensor fenced(const Tensor& x) {
+  if (is_exchanged(x.dtype())) return all_reduce(own_world(), x);
+  return cast(all_reduce(own_world(), cast(x, Dtype::i32)), x.dtype());  // bytes of images
+}
 
 /// The product of matrices that a value is but for transposes; null for others.
 const Tensor* matrix_product(const Tensor& x) {
@@ -78,6 +110,19 @@ Tensor Shards::sum(const std::vector<Slope>& of_shards) const {
 
 Tensor Shards::samples(const std::vector<Tensor>& of_shards) const {
   return all_gather(world_, of_shards.size() == 1 ? of_shards[0] : concat(of_shards, 0));
+}
+
+Dtype exchanged_dtype(const Tensor& gradient, PrecisionPolicy precision) {
+  if (gradient.rank() < 2 || gradient.dtype() != Dtype::f32) return gradient.dtype();
+  if (precision == PrecisionPolicy::fp16) return Dtype::f16;
+  return precision == PrecisionPolicy::bf16 ? Dtype::bf16 : Dtype::f32;
+}
+
+Tensor gradient_sum(const World& world, const Tensor& gradient, PrecisionPolicy precision) {
+  const Dtype dtype = exchanged_dtype(gradient, precision);
+  if (world.is_alone() || dtype == gradient.dtype()) return all_reduce(world, gradient);
+  const double ranks = world.size();
+  return cast(all_reduce(world, cast(gradient * (1 / ranks), dtype)), gradient.dtype()) * ranks;
 }
 
 }  // namespace nixie

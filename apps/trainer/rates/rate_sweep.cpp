@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/trainer.h"
 #include "nixie/core/base/error.h"
@@ -17,13 +18,9 @@ constexpr std::int64_t kMostSkipped = 3;  // steps whose loss is no number
 /// The configuration without what a sweep does not use, with the range's rates for a schedule.
 TrainConfig swept(TrainConfig config, const RateRange& range, double steps_per_epoch) {
   const double growth = std::log(range.high / range.low) / static_cast<double>(range.steps - 1);
+  config = bare_run(std::move(config), range.steps + 1);  // ended before the last one, which an evaluation follows
   config.schedule = AnySchedule(ExponentialRate{.rate = range.low, .factor = std::exp(growth * steps_per_epoch)});
-  config.steps = range.steps + 1;  // ended before the last one, which an evaluation follows
-  config.epochs = 0;
-  config.evaluate_every = 1'000'000'000;
   config.log_every = 1;
-  config.save_every = 0;
-  config.patience = 0;
   config.ema = 0;
   config.non_finite = "skip";
   return config;

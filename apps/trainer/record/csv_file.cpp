@@ -4,6 +4,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "nixie/configs/parse/suggestion.h"
 #include "nixie/core/base/fields.h"
 #include "nixie/core/files/open_to_read.h"
 
@@ -47,12 +48,7 @@ CsvTable parse_csv(const std::string& text) {
     ++number;
     if (table.zero_line == 0 && line.find('\0') != std::string::npos) table.zero_line = number;
     if (file.eof()) break;  // a row that is being written
-    std::vector<std::string> cells(1);
-    for (const char c : line)
-      if (c == ',')
-        cells.emplace_back();
-      else
-        cells.back() += c;
+    std::vector<std::string> cells = parts_of(line, ',');
     if (table.columns.empty())
       table.columns = std::move(cells);
     else if (cells.size() == table.columns.size())

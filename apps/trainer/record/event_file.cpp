@@ -9,7 +9,6 @@
 #include <charconv>
 #include <chrono>
 
-#include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/models/io/protobuf.h"
 
 namespace nixie {

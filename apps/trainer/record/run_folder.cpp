@@ -69,51 +69,6 @@ std::string printable(std::string text) {
 
 bool make_folder(const fs::path& folder) { return make_folders(folder, "choose another with --run"); }
 
-}  // namespace
-
-fs::path make_run_folder(const fs::path& root, const std::string& name) {
-  const fs::path parent = root / name;
-  for (int number = largest_number(parent) + 1;; ++number) {  // another run may take the number first
-    fs::path folder = parent / std::to_string(number);
-    if (make_folder(folder)) return folder;
-  }
-}
-
-void claim_run_folder(const fs::path& folder) {
-  if (!make_folder(folder)) check_free(folder);
-}
-
-void check_holds_no_run(const Folder& folder) {
-  const auto exists = [&](const std::string& file) { return fs::exists(FilePlace(folder, file).status()); };
-  const auto check_absent = [&](const std::string& file) {
-    check(!exists(file), folder.path().string(), " already holds a run (", file, "); go on with it by --resume",
-          exists("config.yaml") ? "" : " --config FILE",
-          " (in C++ Trainer::resume), or choose another folder with --run");
-  };
-  if (folder.error() == ENOTDIR)
-    fail(Fault::storage, folder.path().string(), " is no folder; choose another with --run");
-  for (const char* file : kRunFiles) check_absent(file);
-  for (const std::string& name : folder.names())
-    if (kept_step(name) >= 0) check_absent(name);
-}
-
-void check_run_files(const Folder& folder) {
-  for (const char* name : kRunFiles) {
-    const FilePlace file(folder, name);
-    if (const fs::file_status found = file.status(); fs::exists(found) && !fs::is_regular_file(found))
-      fail(Fault::storage, file.path().string(), " is no regular file; move it away, or choose another folder");
-    check_changeable(file, file.name() == "log.txt");
-  }
-}
-
-fs::path newest_run_folder(const fs::path& root, const std::string& name) {
-  const int number = largest_number(root / name);
-  check(number > 0, "there is no run in ", (root / name).string(), " to resume; name its folder with --run");
-  return root / name / std::to_string(number);
-}
-
-namespace {
-
 /// The names `step-N.h5` in a folder, the newest first.
 std::vector<std::string> kept_names(const Folder& folder) {
   std::vector<std::string> names = folder.names();
@@ -131,36 +86,6 @@ std::vector<FilePlace> outnumbered(const Folder& folder, std::int64_t step, std:
     if (kept_step(name) <= step && count-- <= 0) files.emplace_back(folder, name);
   return files;
 }
-
-}  // namespace
-
-std::vector<FilePlace> kept_checkpoints(const Folder& folder) {
-  std::vector<FilePlace> files;
-  for (const std::string& name : kept_names(folder)) files.emplace_back(folder, name);
-  return files;
-}
-
-std::vector<FilePlace> run_checkpoints(const Folder& folder) {
-  std::vector<FilePlace> files = {{folder, "last.h5"}, {folder, kScheduledCheckpoint}};
-  std::ranges::move(kept_checkpoints(folder), std::back_inserter(files));
-  files.emplace_back(folder, "best.h5");  // those kept are of the last evaluations
-  return files;
-}
-
-void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count) {
-  const Folder& folder = file.folder();
-  link_durably(file, {folder, kept_name(step)});
-  for (const FilePlace& old : outnumbered(folder, step, count)) remove_file(old);
-}
-
-void check_can_keep(const Folder& folder, std::int64_t step, std::int64_t count) {
-  const FilePlace kept(folder, kept_name(step));
-  check_changeable(kept);
-  const bool is_new = !fs::exists(kept.status());
-  for (const FilePlace& old : outnumbered(folder, step, is_new ? count - 1 : count)) check_changeable(old);
-}
-
-namespace {
 
 void check_in_place(const Folder& folder) {
   if (folder.is_in_place()) return;
@@ -255,6 +180,73 @@ void check_unlocked(const Folder& folder) try {
 }
 
 }  // namespace
+
+fs::path make_run_folder(const fs::path& root, const std::string& name) {
+  const fs::path parent = root / name;
+  for (int number = largest_number(parent) + 1;; ++number) {  // another run may take the number first
+    fs::path folder = parent / std::to_string(number);
+    if (make_folder(folder)) return folder;
+  }
+}
+
+void claim_run_folder(const fs::path& folder) {
+  if (!make_folder(folder)) check_free(folder);
+}
+
+void check_holds_no_run(const Folder& folder) {
+  const auto exists = [&](const std::string& file) { return fs::exists(FilePlace(folder, file).status()); };
+  const auto check_absent = [&](const std::string& file) {
+    check(!exists(file), folder.path().string(), " already holds a run (", file, "); go on with it by --resume",
+          exists("config.yaml") ? "" : " --config FILE",
+          " (in C++ Trainer::resume), or choose another folder with --run");
+  };
+  if (folder.error() == ENOTDIR)
+    fail(Fault::storage, folder.path().string(), " is no folder; choose another with --run");
+  for (const char* file : kRunFiles) check_absent(file);
+  for (const std::string& name : folder.names())
+    if (kept_step(name) >= 0) check_absent(name);
+}
+
+void check_run_files(const Folder& folder) {
+  for (const char* name : kRunFiles) {
+    const FilePlace file(folder, name);
+    if (const fs::file_status found = file.status(); fs::exists(found) && !fs::is_regular_file(found))
+      fail(Fault::storage, file.path().string(), " is no regular file; move it away, or choose another folder");
+    check_changeable(file, file.name() == "log.txt");
+  }
+}
+
+fs::path newest_run_folder(const fs::path& root, const std::string& name) {
+  const int number = largest_number(root / name);
+  check(number > 0, "there is no run in ", (root / name).string(), " to resume; name its folder with --run");
+  return root / name / std::to_string(number);
+}
+
+std::vector<FilePlace> kept_checkpoints(const Folder& folder) {
+  std::vector<FilePlace> files;
+  for (const std::string& name : kept_names(folder)) files.emplace_back(folder, name);
+  return files;
+}
+
+std::vector<FilePlace> run_checkpoints(const Folder& folder) {
+  std::vector<FilePlace> files = {{folder, "last.h5"}, {folder, kScheduledCheckpoint}};
+  std::ranges::move(kept_checkpoints(folder), std::back_inserter(files));
+  files.emplace_back(folder, "best.h5");  // those kept are of the last evaluations
+  return files;
+}
+
+void keep_checkpoint(const FilePlace& file, std::int64_t step, std::int64_t count) {
+  const Folder& folder = file.folder();
+  link_durably(file, {folder, kept_name(step)});
+  for (const FilePlace& old : outnumbered(folder, step, count)) remove_file(old);
+}
+
+void check_can_keep(const Folder& folder, std::int64_t step, std::int64_t count) {
+  const FilePlace kept(folder, kept_name(step));
+  check_changeable(kept);
+  const bool is_new = !fs::exists(kept.status());
+  for (const FilePlace& old : outnumbered(folder, step, is_new ? count - 1 : count)) check_changeable(old);
+}
 
 void check_free(const Folder& folder) try {
   check_unlocked(folder);

@@ -1,6 +1,9 @@
-// Chart: lines over an axis, as SVG inside a page whose style sheet colours them.
+// Chart: lines over an axis; Histogram: how numbers are distributed, counted once and drawn small. Both are SVG inside
+// a page whose style sheet colours them.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,5 +33,18 @@ struct Chart {
 std::string chart_html(const Chart& chart);
 /// Charts over steps beside each other.
 std::string charts_html(std::vector<Chart> charts, double steps_per_epoch);
+
+struct Histogram {
+  std::string name = {};
+  double low = 0, high = 0;  ///< of the finite values
+  double mean = 0, deviation = 0;
+  std::int64_t not_finite = 0;
+  std::vector<std::int64_t> counts = {};  ///< of equal parts of [low, high]; none where no value is finite
+};
+
+Histogram histogram_of(const std::string& name, std::span<const float> values, int bins = 40);
+
+/// A figure of bars with the range below and mean and deviation above it.
+std::string histogram_html(const Histogram& histogram);
 
 }  // namespace nixie

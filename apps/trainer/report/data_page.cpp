@@ -1,5 +1,5 @@
 // Pixels are those that a batch holds, without their normalisation; masks are drawn over them in the report's colours.
-#include "nixie/apps/trainer/report/data_page.h"
+#include "nixie/apps/trainer/report/report.h"
 
 #include <fmt/format.h>
 
@@ -19,15 +19,11 @@ constexpr std::int64_t kAugmentations = 8;
 
 /// The target of a sample for its caption, as `cat` or `0.5, 2`; "" for masks.
 std::string target_text(const Dataset& data, std::int64_t index) {
-  constexpr std::size_t kMost = 4;
   const SampleTarget form = data.target();
   if (form.dtype != Dtype::f32) return {};
   Array target(form.dtype, form.shape);
   data.load_target(index, {}, {target.bytes(), static_cast<std::size_t>(target.size_bytes())});
-  std::string text;
-  for (std::size_t i = 0; i < std::min(target.data<float>().size(), kMost); ++i)
-    text += fmt::format("{}{:.4g}", i == 0 ? "" : ", ", target.data<float>()[i]);
-  return text + (target.data<float>().size() > kMost ? ", ..." : "");
+  return numbers_text(target.data<float>());
 }
 
 /// A sample as it is in a batch, its mask over it.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "nixie/apps/trainer/objective.h"
-#include "nixie/apps/trainer/report/histogram.h"
+#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/core/step.h"
 #include "nixie/data/loader.h"
 #include "nixie/models/model.h"

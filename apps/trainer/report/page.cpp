@@ -41,6 +41,14 @@ std::string html_page(const std::string& title, const std::string& body, const s
       head, text, kPageStyle, text, body);
 }
 
+std::string numbers_text(std::span<const float> numbers) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
+    text += fmt::format("{}{:.4g}", text.empty() ? "" : ", ", numbers[i]);
+  return text + (numbers.size() > kMost ? ", ..." : "");
+}
+
 std::string section(const std::string& title, const std::string& content, bool is_folded) {
   if (content.empty()) return {};
   const std::string heading = fmt::format("<h2>{}</h2>", html_text(title));

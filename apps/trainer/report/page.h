@@ -2,6 +2,7 @@
 // for nothing from elsewhere.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ std::string html_text(const std::string& text);
 
 /// `title` is text, `body` and `head` (further tags there) are HTML.
 std::string html_page(const std::string& title, const std::string& body, const std::string& head = "");
+
+/// The first few numbers of a list: `0.5, 2, ...`
+std::string numbers_text(std::span<const float> numbers);
 
 /// Content below a heading; nothing where there is none. A folded one is closed until the reader opens it.
 std::string section(const std::string& title, const std::string& content, bool is_folded = false);

@@ -76,6 +76,19 @@ std::array<std::uint8_t, 3> colour_of(std::int32_t class_number) {
   return colour;
 }
 
+/// Sets the channels of each pixel by `mix` from the class that it shows, of [H, W], and that one's colour.
+template <class Mix>
+void colour_pixels(PagePicture& picture, std::span<const std::int32_t> classes, const Shape& shape, const Mix& mix) {
+  for (std::int64_t y = 0; y < picture.height; ++y)
+    for (std::int64_t x = 0; x < picture.width; ++x) {
+      const std::int64_t row = y * shape[0] / picture.height, column = x * shape[1] / picture.width;
+      const std::int32_t label = classes[static_cast<std::size_t>(row * shape[1] + column)];
+      const auto colour = colour_of(label);
+      for (std::int64_t c = 0; c < 3; ++c)
+        picture.at(y, x, c) = static_cast<std::uint8_t>(mix(y, x, c, label, colour[static_cast<std::size_t>(c)]));
+    }
+}
+
 }  // namespace
 
 PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t side, const AugmentKey& key) {
@@ -85,18 +98,11 @@ PagePicture picture_of(const Dataset& dataset, std::int64_t index, std::int64_t 
 PagePicture overlaid(const PagePicture& sample, std::span<const std::int32_t> classes, const Shape& shape) {
   PagePicture picture{.channels = 3, .height = sample.height, .width = sample.width};
   picture.bytes.resize(static_cast<std::size_t>(3 * sample.height * sample.width));
-  for (std::int64_t y = 0; y < picture.height; ++y)
-    for (std::int64_t x = 0; x < picture.width; ++x) {
-      const std::int64_t row = y * shape[0] / picture.height, column = x * shape[1] / picture.width;
-      const std::int32_t label = classes[static_cast<std::size_t>(row * shape[1] + column)];
-      const auto colour = colour_of(label);
-      for (std::int64_t c = 0; c < 3; ++c) {
-        const int own =
-            sample.bytes[static_cast<std::size_t>((y * sample.width + x) * sample.channels + c % sample.channels)];
-        picture.at(y, x, c) =
-            static_cast<std::uint8_t>(label == 0 ? own : (own + colour[static_cast<std::size_t>(c)]) / 2);
-      }
-    }
+  colour_pixels(picture, classes, shape, [&](auto y, auto x, auto c, std::int32_t label, int colour) {
+    const int own =
+        sample.bytes[static_cast<std::size_t>((y * sample.width + x) * sample.channels + c % sample.channels)];
+    return label == 0 ? own : (own + colour) / 2;
+  });
   return picture;
 }
 
@@ -106,12 +112,7 @@ PagePicture picture_of(std::span<const float> numbers, const Shape& shape, std::
 
 PagePicture picture_of(std::span<const std::int32_t> classes, const Shape& shape, std::int64_t side) {
   PagePicture picture = black(3, shape[0], shape[1], side);
-  for (std::int64_t y = 0; y < picture.height; ++y)
-    for (std::int64_t x = 0; x < picture.width; ++x) {
-      const std::int64_t row = y * shape[0] / picture.height, column = x * shape[1] / picture.width;
-      const auto colour = colour_of(classes[static_cast<std::size_t>(row * shape[1] + column)]);
-      for (std::int64_t c = 0; c < 3; ++c) picture.at(y, x, c) = colour[static_cast<std::size_t>(c)];
-    }
+  colour_pixels(picture, classes, shape, [](auto, auto, auto, std::int32_t, int colour) { return colour; });
   return picture;
 }
 

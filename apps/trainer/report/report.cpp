@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <map>
 
 #include "nixie/apps/trainer/profile/layer_table.h"
 #include "nixie/apps/trainer/progress.h"
@@ -26,14 +25,6 @@ constexpr std::int64_t kSide = 96;
 
 /// A sample of several rows and columns can be looked at.
 bool is_picture(const Shape& sample) { return sample.rank() == 3 && sample[1] > 1 && sample[2] > 1; }
-
-std::string numbers_text(std::span<const float> numbers) {
-  constexpr std::size_t kMost = 4;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
-    text += fmt::format("{}{:.4g}", text.empty() ? "" : ", ", numbers[i]);
-  return text + (numbers.size() > kMost ? ", ..." : "");
-}
 
 /// The sample's class and the model's answer.
 std::string figure_of(const Dataset& data, const Example& example, bool is_input) {
@@ -79,12 +70,6 @@ std::string tile(const char* name, const std::string& value) {
 /// Nothing where there is no such figure.
 std::string figure(double value) { return std::isnan(value) ? "" : fmt::format("{:.4f}", value); }
 
-std::string class_name(const Dataset& data, std::int32_t label) {
-  const auto& names = data.class_names();
-  const auto at = static_cast<std::size_t>(label);
-  return at < names.size() ? names[at] : std::to_string(label);
-}
-
 std::string tiles(const ReportFacts& facts, const RunCurves& curves) {
   const Evaluation& last = facts.evaluation;
   double best = last.accuracy;
@@ -114,9 +99,7 @@ std::string charts(const RunCurves& curves) {
   return charts_html(all, curves.steps_per_epoch);
 }
 
-using Pairs = std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>;  // label, predicted -> samples
-
-std::string confusion_table(const Dataset& data, const Pairs& pairs) {
+std::string confusion_table(const Dataset& data, const Confusions& pairs) {
   const auto classes = static_cast<std::int32_t>(data.classes());
   std::vector<std::int64_t> totals(static_cast<std::size_t>(classes));
   for (const auto& [pair, count] : pairs) totals[static_cast<std::size_t>(pair.first)] += count;
@@ -145,22 +128,16 @@ std::string confusion_table(const Dataset& data, const Pairs& pairs) {
 
 std::string confusion(const ReportFacts& facts) {
   if (facts.evaluation.predictions.empty()) return {};
-  Pairs pairs;
-  for (const auto& [label, predicted, score] : facts.evaluation.predictions) ++pairs[{label, predicted}];
+  const Confusions pairs = confusions_of(facts.evaluation.predictions);
   if (facts.test.classes() <= static_cast<std::int64_t>(kMostClasses) &&
       std::all_of(pairs.begin(), pairs.end(),
                   [&](const auto& each) { return each.first.second < facts.test.classes(); }))
     return confusion_table(facts.test, pairs);
-  std::vector<std::pair<std::int64_t, std::pair<std::int32_t, std::int32_t>>> most;
-  for (const auto& [pair, count] : pairs)
-    if (pair.first != pair.second) most.push_back({-count, pair});
-  std::sort(most.begin(), most.end());
-  most.resize(std::min(most.size(), kMostPairs));
   std::vector<std::vector<Cell>> rows;
-  for (const auto& [count, pair] : most)
+  for (const auto& [pair, count] : most_confused(pairs, kMostPairs))
     rows.push_back({{html_text(class_name(facts.test, pair.first))},
                     {html_text(class_name(facts.test, pair.second))},
-                    {.html = std::to_string(-count), .is_number = true}});
+                    {.html = std::to_string(count), .is_number = true}});
   return rows.empty() ? ""
                       : table_html("pairs", "the classes most often confused",
                                    {{"is"}, {"taken for"}, {.html = "samples", .is_number = true}}, rows);
@@ -210,12 +187,6 @@ std::string filters(const ReportFacts& facts) {
   return {};
 }
 
-Shape batch_shape(const ReportFacts& facts) {
-  std::vector<std::int64_t> input = {facts.config.data.batch()};
-  for (const std::int64_t size : facts.model.input_shape()) input.push_back(size);
-  return Shape(input);
-}
-
 std::string histograms(const std::vector<Histogram>& all) {
   std::string text;
   for (const Histogram& histogram : all) text += histogram_html(histogram);
@@ -230,7 +201,7 @@ std::string weights(const ReportFacts& facts) {
 }
 
 std::string layers(const ReportFacts& facts) {
-  const std::vector<LayerRow> rows = layer_rows(facts.config.model, batch_shape(facts));
+  const std::vector<LayerRow> rows = layer_rows(facts.config.model, facts.model.batch_shape());
   std::vector<std::vector<Cell>> cells;
   const auto number = [](const std::string& text) { return Cell{.html = text, .is_number = true}; };
   for (std::size_t i = 0; i < std::min(rows.size(), kMostLayers); ++i)
@@ -262,7 +233,8 @@ std::string report_html(const ReportFacts& facts) {
       "<p>" + state_text(facts) + "</p>\n" + tiles(facts, curves) + charts(curves) +
       section("Confusion", confusion(facts)) + section("Worst mistakes", mistakes(facts)) +
       section("Worst samples", worst_samples_html(facts.test, facts.evaluation, facts.config.target == "input")) +
-      section("First layer", filters(facts)) + section("Net", net_graph(facts.config.model, batch_shape(facts)), true) +
+      section("First layer", filters(facts)) +
+      section("Net", net_graph(facts.config.model, facts.model.batch_shape()), true) +
       section("Layers", layers(facts)) + section("Time by layer", preformatted(facts.layer_times)) +
       section("Weights", weights(facts)) +
       section("Statistics", statistics_html(facts.statistics, facts.config.statistics.shadow)) +

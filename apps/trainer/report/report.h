@@ -1,11 +1,14 @@
-// The report of a run: one self-contained HTML page under a megabyte.
+// The report of a run, and the page of `trainer data show`: samples of each class, and some in several augmentations,
+// as the net sees them. Each is one self-contained HTML page, that of a run under a megabyte.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "nixie/apps/trainer/evaluator.h"
-#include "nixie/apps/trainer/report/histogram.h"
+#include "nixie/apps/trainer/report/chart.h"
 #include "nixie/configs/parse/config.h"
+#include "nixie/data/dataset.h"
 #include "nixie/models/statistics.h"
 
 namespace nixie {
@@ -25,5 +28,14 @@ struct ReportFacts {
 };
 
 std::string report_html(const ReportFacts& facts);
+
+struct DataFacts {
+  std::string source = {}, kind = {};  ///< where the data are, and of which dataset
+  const Splits& data;
+  std::uint64_t seed = 0;  ///< of the run's augmentation
+};
+
+/// One self-contained HTML page. Throws Fault::data for a sample that cannot be read.
+std::string data_page_html(const DataFacts& facts);
 
 }  // namespace nixie

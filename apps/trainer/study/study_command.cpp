@@ -1,6 +1,7 @@
 // The run is an ordinary one without evaluations, whose products are measured.
 #include "nixie/apps/trainer/commands/command_line.h"
 
+#include "nixie/apps/trainer/profile/profile.h"
 #include "nixie/apps/trainer/program/batch_advice.h"
 #include "nixie/apps/trainer/program/output_file.h"
 #include "nixie/apps/trainer/program/program.h"
@@ -26,13 +27,9 @@ class Steps final : public Callback {
 };
 
 TrainConfig studied(TrainConfig config, const StudyCommand& command) {
+  config = bare_run(std::move(config), command.steps + 1);
   config.formats = {};
   config.statistics = command.statistics;
-  config.log_every = config.steps = command.steps + 1;
-  config.epochs = 0;
-  config.evaluate_every = 1'000'000'000;
-  config.save_every = 0;
-  config.patience = 0;
   config.ema = 0;
   return config;
 }
