@@ -8,16 +8,12 @@
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
 
-struct Arrays {
-  Machine machine = {};
-  int runs = 10;
+struct Arrays : Common {
   std::int64_t largest = 0;  ///< elements of the largest array; 0 = 1e9 on a GPU, 1e7 on a CPU
-  Files files = {};
 };
 
 std::map<std::string, Tensor> stored_inputs(const ArrayWork& work, Backend& backend) {
@@ -76,10 +72,8 @@ void print_crossover(const nlohmann::json& rows, const std::string& workload) {
 
 void run(const Arrays& command) {
   Report report("arrays", command.files);
-  const auto& [name, threads] = command.machine;
-  const std::shared_ptr<Backend> backend = make_backend(name, threads);
-  const std::shared_ptr<Backend> cpu = is_cpu(*backend) ? nullptr : make_cpu_backend(threads);
-  report.begin(*backend, threads);
+  const std::shared_ptr<Backend> backend = begin_report(report, command);
+  const std::shared_ptr<Backend> cpu = is_cpu(*backend) ? nullptr : make_cpu_backend(command.machine.threads);
   Columns columns{{"workload", -44, "workload"},
                   {"elements", 11, "elements"},
                   {"median ms", 10, "ms", "{:.4f}"},

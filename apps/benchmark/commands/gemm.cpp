@@ -11,7 +11,6 @@
 #include "nixie/apps/benchmark/subjects/contraction_peer.h"
 #include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/apps/trainer/profile/timing.h"
-#include "nixie/backends/registry.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/formats.h"
 #include "nixie/core/ops/ops.h"
@@ -22,16 +21,12 @@ namespace {
 
 constexpr std::int64_t kSamples = 64;
 
-struct Gemm {
-  Machine machine = {};
-  std::vector<std::string> precisions = {};
+struct Gemm : Common {
   std::vector<std::int64_t> size = {};     ///< m, n, k; empty: the grid
   std::vector<std::string> operands = {};  ///< formats that operands are rounded to, each beside the precision itself
   std::vector<std::string> sums = {};      ///< the same for formats of accumulators
   int every = 32;                          ///< terms after which these are rounded
-  int runs = 10;
   ContractionPeerOptions peer = {{.seconds = 120}};
-  Files files = {};
 };
 
 /// C [m, n] = alpha op(A) op(B) + beta C.
@@ -175,8 +170,7 @@ nlohmann::json time_gemm(Backend& backend, const PrecisionTraits& precision, con
 
 void run(const Gemm& command) {
   Report report("gemm", command.files);
-  const std::shared_ptr<Backend> backend = make_backend(command.machine.backend, command.machine.threads);
-  report.begin(*backend, command.machine.threads);
+  const std::shared_ptr<Backend> backend = begin_report(report, command);
   ContractionPeer peer(command.peer, is_cpu(*backend));
   const double copy_rate = begin_rooflines(report, *backend, peer);
   for (const PrecisionTraits& precision : precisions_of(command.precisions, *backend)) {

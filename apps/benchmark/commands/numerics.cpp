@@ -9,7 +9,6 @@
 #include "nixie/apps/benchmark/commands/options.h"
 #include "nixie/apps/benchmark/subjects/distributions.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/backends/registry.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
@@ -18,12 +17,6 @@ namespace nixie::benchmark {
 namespace {
 
 constexpr std::array<const char*, 3> kRoles = {"y", "dx", "dw"};
-
-struct Numerics {
-  Machine machine = {};
-  std::vector<std::string> precisions = {};
-  Files files = {};
-};
 
 // The largest over all results of all layers and roles, and the median over these of the largest of each.
 const Columns kColumns{{"precision", -10, "precision"},
@@ -104,11 +97,10 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void run(const Numerics& command) {
+void run(const Common& command) {
   Report report("numerics", command.files);
-  const std::shared_ptr<Backend> backend = make_backend(command.machine.backend, command.machine.threads);
+  const std::shared_ptr<Backend> backend = begin_report(report, command);
   const std::vector<PrecisionTraits> precisions = precisions_of(command.precisions, *backend, {"ieee", "fp32", "tf32"});
-  report.begin(*backend, command.machine.threads);
   tell(
       "|y - exact| / sum |a||b| in units of 2^-24: the largest of all results, in brackets the median over layers and "
       "roles of the largest\n\n");
@@ -153,7 +145,7 @@ void run(const Numerics& command) {
 }  // namespace
 
 Subcommand add_numerics(CLI::App& app) {
-  const auto command = std::make_shared<Numerics>();
+  const auto command = std::make_shared<Common>();
   CLI::App* numerics =
       add_command(app, "numerics", "the error of products of f32 over distributions of operands, beside f64");
   add_names(*numerics, "--precision", command->precisions, {"ieee", "fp32", "tf32"},

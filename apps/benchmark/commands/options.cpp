@@ -97,6 +97,13 @@ std::vector<std::string> names_of(const std::vector<Net>& nets) {
   return names;
 }
 
+std::shared_ptr<Backend> begin_report(Report& report, const Common& command) {
+  const auto& [name, threads] = command.machine;
+  std::shared_ptr<Backend> backend = make_backend(name, threads);
+  report.begin(*backend, threads);
+  return backend;
+}
+
 std::shared_ptr<Backend> open_backend(const NetChoice& choice) {
   const auto& [backend, threads] = choice.machine;
   if (choice.config.empty() || backend != "auto") return make_backend(backend, threads);

@@ -23,14 +23,20 @@ struct Machine {
   int threads = 0;  ///< of the CPU, 0 = all
 };
 
-/// Which nets, in which precision, for how many runs; 0 or empty: a default.
-struct NetChoice {
-  std::vector<std::string> nets = {}, precisions = {}, assignments = {};
+/// What most tables are made with; 0 or empty: a default.
+struct Common {
+  Machine machine = {};
+  std::vector<std::string> precisions = {};
+  int runs = 10;
+  Files files = {};
+};
+
+/// Which nets; 0 or empty: a default.
+struct NetChoice : Common {
+  std::vector<std::string> nets = {}, assignments = {};
   std::filesystem::path config = {};
   bool nervana = false, bytes = false;
-  Machine machine = {};
-  int batch = 0, runs = 10;
-  Files files = {};
+  int batch = 0;
 };
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* doc);
@@ -66,6 +72,8 @@ void add_peer(CLI::App& app, ContractionPeerOptions& peer);
 
 std::vector<std::string> names_of(const std::vector<Net>& nets);
 
+/// The backend of the options, which the report notes and prints.
+std::shared_ptr<Backend> begin_report(Report& report, const Common& command);
 /// The backend of the options, or the configuration's if there is one.
 std::shared_ptr<Backend> open_backend(const NetChoice& choice);
 /// Throws a usage Error for nets that this build cannot run.

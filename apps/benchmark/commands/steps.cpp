@@ -17,13 +17,11 @@
 namespace nixie::benchmark {
 namespace {
 
-struct Steps {
+struct Steps : Common {
+  Steps() { runs = 0; }                ///< of steps that are timed: as many as fill two seconds, 20 to 200
   std::vector<std::string> nets = {};  ///< of step_nets(); empty: all
-  Machine machine = {};
-  int batch = 0;       ///< 0 = each net's own
-  int runs = 0;        ///< timed steps, 0 = as many as fill two seconds, 20 to 200
-  double rate = 0.01;  ///< of SGD, whose momentum is 0.9
-  Files files = {};
+  int batch = 0;                       ///< 0 = each net's own
+  double rate = 0.01;                  ///< of SGD, whose momentum is 0.9
 };
 
 // MB: 1e6 bytes of the process, at most, and before it made the net. All steps see the same random batch.

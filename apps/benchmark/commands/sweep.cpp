@@ -13,22 +13,19 @@
 #include "nixie/apps/benchmark/subjects/sweep_layers.h"
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/apps/trainer/program/program.h"
-#include "nixie/backends/registry.h"
 
 namespace nixie::benchmark {
 namespace {
 
 constexpr std::int64_t kSamples = 16;
 
-struct Sweep {
+struct Sweep : Common {
+  Sweep() { runs = 7; }
   int count = 0;  ///< 0: 300 on a GPU, 40 on a CPU
   std::uint64_t seed = 1;
   std::string list = {};  ///< a file of layers, in place of drawn ones
-  std::vector<std::string> kinds = {}, precisions = {};
-  Machine machine = {};
-  int runs = 7;
+  std::vector<std::string> kinds = {};
   ContractionPeerOptions peer = {{.seconds = 900}};
-  Files files = {};
 };
 
 const Columns kColumns{{"", 4, "number"},
@@ -83,8 +80,7 @@ std::vector<ListedLayer> wanted_layers(const Sweep& command, bool on_cpu) {
 
 void run(const Sweep& command) {
   Report report("sweep", command.files);
-  const std::shared_ptr<Backend> backend = make_backend(command.machine.backend, command.machine.threads);
-  report.begin(*backend, command.machine.threads);
+  const std::shared_ptr<Backend> backend = begin_report(report, command);
   ContractionPeer peer(command.peer, is_cpu(*backend));
   report.set("peer", peer.program());
   if (command.list.empty())
