@@ -113,10 +113,11 @@ TEST(Halves, OfValidationAreTakenBeforeThoseOfATest) {
     const bool is_array = each.file.ends_with(".npy");
     ASSERT_EQ(data.notes.size(), is_array ? 4u : 2u) << each.name;
     for (const char* word : {"extra", "test"})
-      if (!is_array)
+      if (!is_array) {
         EXPECT_THAT(data.notes, testing::Contains(fmt::format("{}/{} is left out: training reads {}, evaluation {}",
                                                               folder.path().string(), each.file_of(word),
                                                               each.file_of("train"), each.file_of("valid"))));
+      }
   }
 }
 
