@@ -68,8 +68,8 @@ FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(lay
   }
 }
 
-// Whether what is not a head reads x at this place in a concat as fast as in a slot of its own: in whole pieces of 16
-// bytes.
+// Whether kernels can read x at this place in a concat as fast as in a slot of its own: in pieces of 16 bytes, and not
+// as the operand of a head, which wants its channels dense.
 bool FusionGraph::can_be_read_at(const View& view, const Tensor& x) const {
   const auto piece = static_cast<std::int64_t>(16 / size_of(x.dtype()));
   bool is_aligned = view.shape == x.shape() && view.offset % piece == 0;
@@ -80,8 +80,8 @@ bool FusionGraph::can_be_read_at(const View& view, const Tensor& x) const {
   return is_aligned && !read_by_heads_.count(x.id());
 }
 
-// A part that is a view is stored from what it views: a computation's own kernel, or the parts of another concat. That
-// one, if others read it, too, is read in the whole.
+// A part that is a view is stored from what it views: a computation's own kernel, or the parts of another concat. If
+// others read that inner concat, too, they read it inside the outer one.
 void FusionGraph::add_parts(const Tensor& concat) {
   struct Placed {
     Tensor value;

@@ -64,8 +64,8 @@ class FusionGraph {
     View view = {};
   };
   std::optional<Part> part(int unit) const;
-  /// Lets others read a part's value in the concat alone, if it can be read there as fast as in a slot of its own. Call
-  /// it where the part's kernel computes the value, which all other kernels read as it is.
+  /// Makes other kernels read a part's value in its concat, so that it needs no slot of its own; false if that would be
+  /// slower. Call it if the part's kernel computes the value and the others read it without a view.
   bool store_in_concat(int part);
   /// The storage from which x is read.
   Source source(const Tensor& x, Reading reading = Reading::any);

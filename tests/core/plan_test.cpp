@@ -188,7 +188,7 @@ TEST(Fusion, OutputsThatOthersReadThroughViewsAreNotCopied) {
   for (const Kernel& kernel : plan.kernels) EXPECT_FALSE(kernel.label.starts_with("copy")) << to_string(plan);
 }
 
-// What is stored in a concat is stored there alone, if it can be read there as well: dense nets copy no features.
+// A concat's parts need no slots of their own if kernels can read them in the concat: dense nets copy no features.
 TEST(Fusion, PartsAreReadInTheirConcat) {
   using Tensors = std::vector<Tensor>;
   using Value = std::function<Tensor(const Tensor&)>;  // of what is concatenated or a part

@@ -17,6 +17,8 @@ class App;
 
 namespace nixie {
 
+// ---- which checkpoint (chosen_checkpoint.cpp) ----
+
 /// The checkpoint that a command uses: a file, a run folder's best, or the newest run's best.
 struct CheckpointChoice {
   std::filesystem::path file = {};  ///< --checkpoint
@@ -32,6 +34,8 @@ std::filesystem::path chosen_checkpoint(const CheckpointChoice& choice);
 /// Names in one line the best run beside that of a checkpoint in runs/NAME/N, by the figure of `best_by`, if it is
 /// better, was evaluated on the same data and has a best.h5; else gives "". Skips runs that cannot be read.
 std::string better_run_text(const std::filesystem::path& checkpoint);
+
+// ---- the commands by name (command_line.cpp; each is in a file of its own) ----
 
 /// What `trainer --help` lists below its own options.
 std::string commands_text();
@@ -135,6 +139,8 @@ void run_compare(const CompareCommand& command);
 /// is none.
 bool run_doctor();
 
+// ---- trainer list (list_command.cpp) ----
+
 /// The text of docs/configuration.md.
 std::string reference_text();
 
@@ -142,6 +148,8 @@ std::string reference_text();
 std::string list_text(const std::string& part = {});
 /// The names of its parts: `models`, `layers` ...
 const std::vector<std::string>& list_parts();
+
+// ---- completion by a shell (completion.cpp) ----
 
 using EachCommand = std::function<void(const std::function<void(const char* name, const CLI::App& app)>&)>;
 
@@ -155,6 +163,8 @@ std::string completion_script(const std::string& shell);
 /// `commands` are their names, `each_command` calls a function with each and its options.
 std::vector<std::string> completions(const std::string& line, const std::vector<std::string>& commands,
                                      const EachCommand& each_command);
+
+// ---- training (train_command.cpp) ----
 
 struct Command {
   std::string program = "trainer";            ///< as it was called

@@ -102,8 +102,10 @@ Tensor Shards::sum(const std::vector<Slope>& of_shards) const {
   };
   const Tensor& first = of_shards[0].value;
   if (!of_shards[0].factors[0].has_value()) return sum(parts([](const Slope& slope) { return slope.value; }));
-  const Tensor left = samples(parts([](const auto& slope) { return slope.factors[0]; })),
-               right = samples(parts([](const auto& slope) { return slope.factors[1]; }));
+  const auto factor = [&](std::size_t i) {
+    return samples(parts([i](const Slope& slope) { return slope.factors[i]; }));
+  };
+  const Tensor left = factor(0), right = factor(1);
   const Node& product = matrix_product(first)->node();
   return transposed_like(first, Tensor::make(product.op, {transpose(left), right}, product.shape, product.dtype));
 }
