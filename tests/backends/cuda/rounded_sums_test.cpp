@@ -165,7 +165,7 @@ TEST(CudaRoundedSums, EveryTileHasTheBitsOfTheCpu) {
       for (const cuda::Algorithm& algorithm : code.algorithms)
         tables[algorithm.name].keep({.device = device, .operation = code.operation, .algorithm = algorithm.name});
     }
-    EXPECT_GE(tables.size(), 3U) << of.name;
+    EXPECT_GE(tables.size(), 2U) << of.name;
     for (const auto& [name, table] : tables) {
       SCOPED_TRACE(name);
       const CompiledBy compiled_by(table);
