@@ -148,6 +148,10 @@ inline std::vector<Case> cases() {
       Gradient::with_bias);
   add("filter_grad_clusters_half", 1, filter_grad, {40, 128, 14, 14, 256, 1, 1}, Gradient::half);
   add("filter_grad_clusters_in_rounds", 1, filter_grad, {16, 768, 9, 9, 1024, 1, 1}, Gradient::stored);
+  // One or two tiles that nearly all blocks have parts of: groups of threads share these.
+  add("filter_grad_many_parts", 1, filter_grad, {9, 72, 39, 41, 40, 1, 1}, Gradient::with_bias);
+  add("filter_grad_many_parts_updated", 1, filter_grad, {7, 56, 48, 41, 24, 1, 1, {1, 1}, {0, 0}, {1, 1}, bf16},
+      Gradient::updated);
   // Sums longer than tensor cores add in one accumulator: more parts than blocks.
   add("filter_grad_long_sums", 1, filter_grad, {1, 64, 200, 200, 16, 15, 15, {1, 1}, {7, 7}}, Gradient::with_bias);
   // Half of the last slice of channels is empty.

@@ -23,6 +23,7 @@ struct Case {
   std::string name;
   std::function<Tensor(const Tensor& a, const Tensor& b, const Sums& sums)> product;
   Shape a, b;
+  int by_wgmma = 0;  ///< of the three products under fp16 on sm_90a
 };
 
 std::vector<Case> cases() {
@@ -40,10 +41,20 @@ std::vector<Case> cases() {
       {"batch", product, {3, 16, 200}, {3, 200, 24}},
       {"parts", product, {16, 9000}, {9000, 40}},
       {"window", conv_by({.pad = {1}}), {2, 40, 9, 7}, {72, 40, 3, 3}},
-      {"one_tap", conv_by({}), {3, 64, 7, 7}, {136, 64, 1, 1}},
+      {"one_tap", conv_by({}), {3, 64, 7, 7}, {136, 64, 1, 1}, 1},
       {"strided", conv_by({.stride = {2}, .pad = {2}}), {2, 3, 11, 9}, {64, 3, 5, 5}},
       {"groups", conv_by({.pad = {1}, .groups = 2}), {2, 32, 6, 9}, {48, 16, 3, 3}},
       {"dilated", conv_by({.pad = {2}, .dilation = {2}}), {2, 24, 9, 9}, {40, 24, 3, 3}},
+      {"wide_matrices", product, {1000, 128}, {128, 776}, 1},
+      {"turned_matrices",
+       [](const Tensor& a, const Tensor& b, const Sums& sums) {
+         return matmul(a, b, {.trans_a = true, .trans_b = true, .sums = sums});
+       },
+       {192, 900},
+       {840, 192},
+       1},
+      {"groups_of_64", conv_by({.pad = {1}, .groups = 2}), {2, 128, 6, 9}, {48, 64, 3, 3}, 1},
+      {"window_in_parts", conv_by({.pad = {1}}), {2, 512, 5, 5}, {72, 512, 3, 3}, 1},
       {"long_filter_gradient", conv_by({.pad = {1}}), {3, 8, 48, 48}, {16, 8, 3, 3}},
   };
 }
@@ -93,11 +104,13 @@ TEST(CudaRoundedSums, TilesCompileWithoutSpills) {
     for (const Case& of : cases())
       for (const PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp16, PrecisionPolicy::tf32}) {
         const Plan plan = lowered(of, kAccumulators[turn++ % 4], policy, backend);
-        for (const Kernel& kernel : plan.kernels) {
+        for (const Group& group : plan.groups) {
+          const Kernel& kernel = plan.kernels[static_cast<std::size_t>(group.members.front())];
           if (!kernel.head || !std::holds_alternative<RoundedProduct>(kernel.head->op)) continue;
-          for (const auto& algorithm : cuda::product_algorithms(plan, kernel, backend.chip())) {
-            if (turn++ % 29 != 0) continue;
-            const cuda::KernelCode code = cuda::generate_product(plan, kernel, backend.chip(), algorithm.name);
+          const int every = group.implementation->name() == "gemm" ? 29 : 5;
+          for (const auto& algorithm : cuda::generate(plan, group, backend.chip()).algorithms) {
+            if (turn++ % every != 0) continue;
+            const cuda::KernelCode code = cuda::generate(plan, group, backend.chip(), algorithm.name);
             programs.add(code, form_of(code), of.name + " " + algorithm.name, kSpilledBytes);
           }
         }
@@ -106,20 +119,21 @@ TEST(CudaRoundedSums, TilesCompileWithoutSpills) {
   }
 }
 
-// No rewrite or library takes a product whose sums are rounded.
+// No other family takes a product whose sums are rounded, and no rewrite.
 TEST(CudaRoundedSums, EveryOneIsItsOwnKernel) {
   CudaPlansBackend backend("sm_90a");
   for (const Case& of : cases())
     for (const PrecisionPolicy policy : {PrecisionPolicy::fp32, PrecisionPolicy::fp16}) {
       const Plan plan = lowered(of, kAccumulators[0], policy, backend);
-      int rounded = 0;
+      std::map<std::string, int> families;
       for (const Group& group : plan.groups) {
         const Kernel& kernel = plan.kernels[static_cast<std::size_t>(group.members.front())];
-        if (!kernel.head || !std::holds_alternative<RoundedProduct>(kernel.head->op)) continue;
-        EXPECT_EQ(group.implementation->name(), "gemm") << of.name;
-        ++rounded;
+        if (kernel.head && std::holds_alternative<RoundedProduct>(kernel.head->op))
+          ++families[std::string(group.implementation->name())];
       }
-      EXPECT_EQ(rounded, 3) << of.name;
+      const int by_wgmma = policy == PrecisionPolicy::fp16 ? of.by_wgmma : 0;
+      EXPECT_EQ(families["conv_fprop_sm90"], by_wgmma) << of.name;
+      EXPECT_EQ(families["gemm"], 3 - by_wgmma) << of.name;
     }
 }
 

@@ -7,6 +7,7 @@
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/parts.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -19,15 +20,37 @@ constexpr int kMostHeld = 128, kMostHeldByThree = 96, kMostHeldAndLoaded = 141;
 // Loads of f32 by channel, beside the sums of three products in tiles of more than 64 columns.
 constexpr int kMostLoadsByChannel = 6;
 
+// Groups of rounded sums are parts of stages, whose terms are in the order that RoundedProduct says.
+std::string limits_of_sums(const ConvProblem& conv) {
+  if (conv.sums_every == 0) return {};
+  if (conv.role != ConvRole::output || conv.planes > 0) return "rounded sums of another order";
+  return conv.channels / conv.groups % 64 != 0 ? fmt::format("rounded sums of {} channels", conv.channels) : "";
+}
+
 // A matrix product stores its results in pieces.
 std::string limits_of_product(const ConvProblem& conv) {
+  if (std::string why = limits_of_sums(conv); !why.empty()) return why;
   return conv.filters % 8 != 0 ? fmt::format("{} columns", conv.filters) : fprop_limits(conv);
+}
+
+// The convolution of a kernel, its sums rounded or not.
+ConvMatch convolution_of(const Plan& plan, const Kernel& kernel, const Chip& chip, Groups groups) {
+  const auto* rounded = std::get_if<RoundedProduct>(&kernel.head->op);
+  if (!rounded) return conv_in_16_bits(plan, kernel, chip, fprop_limits, groups);
+  Kernel plain = kernel;
+  plain.head->op = std::get<Conv>(rounded->product);
+  ConvMatch found = conv_in_16_bits(plan, plain, chip, fprop_limits, groups);
+  auto* conv = std::get_if<ConvProblem>(&found);
+  if (!conv) return found;
+  conv->sums_every = rounded->sums.every;
+  const std::string why = limits_of_sums(*conv);
+  return why.empty() ? found : Refusal{why};
 }
 
 // Whether neighbouring channels of results are stored in pieces
 // of 16 bytes, or are eights that are no neighbours in memory.
 bool stores_pieces(const Kernel& kernel) {
-  if (std::holds_alternative<Matmul>(kernel.head->op)) return true;
+  if (product_in<Matmul>(kernel.head->op)) return true;
   if (kernel.domain[1] % 8 != 0) return false;
   return std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Access& store) {
     if (store.strides[1] != 1) return true;
@@ -57,9 +80,14 @@ int rows_ahead(const Plan& plan, const Choice& choice, const Tile& tile) {
   return std::clamp(room / loaded.of_pixels, 0, 4);
 }
 
+// An epilogue's clocks for each number that it stores, if it loads images to accumulate reductions: measured on an
+// H200, 9,000 for a tile of 128 x 128.
+constexpr double kClocksOfAccumulated = 0.55;
+
 // The parts that a thread accumulates stay in registers, beside the sums of its tile, which no other block shares.
 std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  const bool may_split = !leaves_of_channels(choice) && choice.kernel.head->dtype != Dtype::i32;  // parts are floats
+  const bool may_split = !leaves_of_channels(choice) && choice.kernel.head->dtype != Dtype::i32 &&
+                         problem_of(choice).sums_every == 0;  // parts are floats, and added
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, may_split);
   if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
     std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
@@ -70,20 +98,18 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
     return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 || layer.columns(tile) > chip.sms;
   });
+  if (!full) return tiles;
+  for (Tile& tile : tiles) {
+    const double epilogue = kClocksOfAccumulated * tile.rows() * tile.n * (tile.in_turn ? 2 : 1);
+    tile.clocks = forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);
+  }
+  std::ranges::stable_sort(tiles, {}, &Tile::clocks);
   return tiles;
 }
 
-// An epilogue's clocks for each number that it stores, if it loads images to accumulate reductions: measured on an
-// H200, 9,000 for a tile of 128 x 128.
-constexpr double kClocksOfAccumulated = 0.55;
-
 // The clocks of a choice's fastest tile.
 double clocks_of(const Plan& plan, const Choice& choice, const Chip& chip) {
-  const Tile tile = tiles_of(plan, choice, chip).front();
-  if (!leaves_of_channels(choice)) return static_cast<double>(tile.clocks);
-  const ForwardLayer layer = forward_layer(problem_of(choice));
-  const double epilogue = kClocksOfAccumulated * tile.rows() * tile.n * (tile.in_turn ? 2 : 1);
-  return static_cast<double>(forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip));
+  return static_cast<double>(tiles_of(plan, choice, chip).front().clocks);
 }
 
 // Rows of tiles of 8-bit products that go together.
@@ -98,6 +124,17 @@ std::string types_of_pairs(const ConvProblem& conv) {
   return defines({{"NIXIE_INTEGERS", !conv.promotes()}}) +
          fmt::format("#define NIXIE_BYTES_A \"{}\"\n#define NIXIE_BYTES_B \"{}\"\n", name((*conv.pairs_of)[0]),
                      name((*conv.pairs_of)[1]));
+}
+
+// How rounded sums are merged, in parts of so many stages; those of 8-bit floats are added, all in one.
+std::string sums_code(const ConvProblem& conv, const Kernel& kernel) {
+  const auto* rounded = std::get_if<RoundedProduct>(&kernel.head->op);
+  return defines({{"CONV_GROUP", rounded           ? conv.sums_every
+                                 : conv.promotes() ? 64
+                                                   : 0},
+                  {"CONV_ROUNDS", rounded != nullptr},
+                  {"CONV_PART", conv.has_parts() ? Sums::kPart / 64 : 0}}) +
+         (rounded ? merged_function(rounded->sums, "__device__ __forceinline__") : "");
 }
 
 KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& tile, const Chip& chip) {
@@ -126,12 +163,11 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_IN_TURN", tile.in_turn},
                          {"CONV_RESIDENT", tile.resident},
                          {"CONV_TOGETHER", conv.pairs_of && !tile.resident ? kTogether : 1},
-                         {"CONV_PROMOTES", conv.promotes()},
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed}}) +
                 (leaves_of_channels(choice) ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") +
-                body.text + "#include \"conv_fprop_sm90.cuh\"\n";
+                body.text + sums_code(conv, choice.kernel) + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_fprop_sm90 {}{}", tile.name(), of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
@@ -172,7 +208,7 @@ class ConvFprop final : public Family {
   }
   std::optional<Absorption> absorb(const Grouping& grouping, const Choice& choice, std::size_t other) const override {
     const ConvProblem& conv = problem_of(choice);
-    if (conv.products() != 1 || conv.pairs_of || !stores_pieces(choice.kernel)) return {};
+    if (conv.products() != 1 || conv.pairs_of || conv.sums_every > 0 || !stores_pieces(choice.kernel)) return {};
     std::optional<Absorption> with = with_parts(grouping, choice, other, parts_of_convolution(choice, grouping.chip));
     if (!with || !leaves_of_channels(with->choice)) return with;
     if (tiles_of(grouping.plan, with->choice, grouping.chip).empty()) return {};
@@ -185,19 +221,21 @@ class ConvFprop final : public Family {
 Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& further) {
   if (!kernel.head || !is_product(*kernel.head)) return Refusal{"no convolution or matrix product"};
   if (!chip.has_wgmma()) return Refusal{"needs sm_90a"};
-  const ConvMatch found = std::holds_alternative<Matmul>(kernel.head->op)
-                              ? product_problem(plan, kernel, chip, limits_of_product)
-                              : conv_in_16_bits(plan, kernel, chip, fprop_limits, further ? Groups::one : Groups::any);
+  const bool is_matrix = product_in<Matmul>(kernel.head->op);
+  const ConvMatch found = is_matrix ? product_problem(plan, kernel, chip, limits_of_product)
+                                    : convolution_of(plan, kernel, chip, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);
-  if (std::holds_alternative<Conv>(kernel.head->op) && conv.planes == 0)
+  if (!is_matrix && conv.planes == 0)
     for (const Operand& operand : kernel.head->operands)
       if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
   if (further && conv.pairs_of) return Refusal{"8-bit operands"};
+  if (further && conv.sums_every > 0) return Refusal{"rounded sums"};
   if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};
   Choice choice{.kernel = kernel, .sizes = conv};
-  if (conv.pairs_of) choice.layouts = {OperandLayout::terms_inside, OperandLayout::terms_inside};
-  if (std::holds_alternative<Matmul>(kernel.head->op)) return choice;
+  if (is_matrix && (conv.pairs_of || conv.sums_every > 0))
+    choice.layouts = {OperandLayout::terms_inside, OperandLayout::terms_inside};
+  if (is_matrix) return choice;
   const Operand& images = kernel.head->operands[0];
   if (further && is_in_pieces(images) && !is_channels_last(images.shape, images.strides, images.offset))
     return Refusal{"images in steps of their own"};

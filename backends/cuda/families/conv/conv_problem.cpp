@@ -88,7 +88,8 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups) {
 }
 
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses) {
-  if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op)) return Refusal{"no matrix product"};
+  const auto* op = kernel.head ? product_in<Matmul>(kernel.head->op) : nullptr;
+  if (!op) return Refusal{"no matrix product"};
   if (kernel.domain.rank() != 2) return Refusal{"batched matrix product"};
   const Operand &a = kernel.head->operands[0], &b = kernel.head->operands[1];
   const std::int64_t rows = kernel.domain[0], columns = kernel.domain[1], terms = a.shape[1];
@@ -97,11 +98,14 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   product.stride = product.dilation = {1, 1};
   std::int64_t images = rows, channels = terms, filters = columns;
   const bool rows_of_a = a.strides == Strides{terms, 1}, rows_of_b = b.strides == Strides{columns, 1};
-  const bool of_floats = multiplies_f8(plan, *kernel.head),
-             of_pairs = of_floats || multiplies_bytes(plan, *kernel.head);
+  const auto* rounded = std::get_if<RoundedProduct>(&kernel.head->op);
+  const bool of_floats = !rounded && multiplies_f8(plan, *kernel.head),
+             of_pairs = of_floats || (!rounded && multiplies_bytes(plan, *kernel.head));
   if (of_pairs) {  // copied to these strides where they have others
     if (terms % 2 != 0) return Refusal{"an odd number of 8-bit terms"};
     channels = terms / 2;
+  } else if (rounded) {  // copied likewise
+    product.sums_every = rounded->sums.every;
   } else if (rows_of_a && rows_of_b) {
     product.role = ConvRole::input_grad;
     std::swap(channels, filters);
@@ -112,12 +116,11 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
     return Refusal{"matrix product of other strides"};
   }
   if (of_pairs) {
-    if (of_floats && std::get<Matmul>(kernel.head->op).math == Math::ieee)
-      return Refusal{"8-bit floats by multiply-adds (ieee)"};
+    if (of_floats && op->math == Math::ieee) return Refusal{"8-bit floats by multiply-adds (ieee)"};
     product.dtype = Dtype::f16, product.pairs_of = {product_types(plan, *kernel.head)};
   } else if (all_f32(plan, *kernel.head)) {
-    const auto split = in_planes(product, std::get<Matmul>(kernel.head->op).math);
-    if (!split) return Refusal{"f32 by multiply-adds (ieee)"};
+    const auto split = product.sums_every > 0 ? std::nullopt : in_planes(product, op->math);
+    if (!split) return Refusal{"f32 by multiply-adds"};
     product = *split;
   } else if (!product.is_16_bit() || dtype_of(plan, b) != product.dtype) {
     return Refusal{"matrix product of other types"};
@@ -208,6 +211,7 @@ std::string operation_text(const ConvProblem& conv, bool pooled) {
     text += fmt::format(" {} {}x{}", conv.role == ConvRole::output ? "to" : "from", conv.p, conv.q);
   if (pooled) text += " pooled";
   if (conv.products() > 1) text += fmt::format(" in {} products", conv.products());
+  if (conv.sums_every > 0) text += fmt::format(" rounded every {}", conv.sums_every);
   if (conv.row_channels > 0) text += fmt::format(" packed from {}x{}", conv.row_channels, conv.row_s);
   return text;
 }

@@ -114,6 +114,14 @@ Program of_patch(const Choice& choice, const PatchTile& tile, const Chip& chip) 
   return program;
 }
 
+// The groups of `threads` that share the parts of a tile, as many as have 16 parts each and fit into a block.
+int ways_of(const WgradSchedule& schedule, int threads) {
+  constexpr int kAtOnce = 16, kMostThreads = 512;
+  int most = 1;
+  for (const WgradSplit& split : schedule.splits) most = std::max(most, split.count);
+  return std::clamp((most - 1) / kAtOnce + 1, 1, std::max(1, kMostThreads / threads));
+}
+
 KernelCode generate_program(const Plan& plan, const Choice& choice, Program program) {
   const ConvProblem& conv = program.conv;
   const bool sums = choice.channel_sum.has_value();
@@ -126,6 +134,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
       conv.row_channels == 0 && !choice.kernel.loads.empty() &&
       std::any_of(schedule.items.begin(), schedule.items.end(), [](const WgradItem& item) { return item.slot < 0; });
   const std::int64_t part_bytes = 4 * schedule.slots * program.part_floats();
+  const int ways = ways_of(schedule, program.sharing * 128);
   NhwcFunctor body = nhwc_functor(
       plan, choice.kernel,
       {{"float*", "db",
@@ -145,6 +154,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
                          {"CONV_Q", conv.q},
                          {"CONV_ITEMS", items},
                          {"CONV_SPLITS", splits},
+                         {"CONV_WAYS", ways},
                          {"CONV_BIAS_GRAD", sums},
                          {"CONV_CLUSTER", program.cluster},
                          {"CONV_PREFETCH", prefetches},
@@ -167,7 +177,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
   if (reduced > 0)
     code.launches.push_back({.entry = "conv_wgrad_reduce",
                              .blocks = reduced,
-                             .threads = program.sharing * 128,
+                             .threads = program.sharing * 128 * ways,
                              .blocks_y = program.mma_m * program.n / 8});
   return code;
 }

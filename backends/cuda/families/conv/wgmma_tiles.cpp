@@ -18,19 +18,21 @@ constexpr Tile kForwardTiles[] = {{2, 1, 256},       {2, 2, 128},       {3, 1, 1
                                   {2, 1, 64},        {1, 1, 64},        {2, 1, 48},        {2, 1, 32},
                                   {2, 2, 128, true}, {2, 1, 256, true}, {2, 1, 192, true}, {2, 1, 128, true},
                                   {2, 2, 96, true},  {2, 2, 64, true},  {2, 1, 64, true}};
-constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128},      {2, 1, 160},
-                                   {2, 2, 96},  {2, 1, 128}, {2, 1, 96},  {1, 1, 256},      {1, 1, 192},
-                                   {2, 1, 64},  {1, 1, 96},  {1, 1, 64},  {2, 2, 128, true}};
+constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128},      {2, 1, 160}, {2, 2, 96},
+                                   {2, 1, 128}, {2, 1, 96},  {1, 1, 256}, {1, 1, 192},      {1, 1, 128}, {2, 1, 64},
+                                   {1, 1, 96},  {1, 1, 64},  {1, 1, 32},  {2, 2, 128, true}};
 
 // Three products keep three times the sums in registers.
 bool fits(const Tile& tile, int products) {
   return products == 1 || (tile.consumers < 3 && tile.mma_m * tile.n <= 128);
 }
 
-// Those of 8-bit floats keep the sums of a stage, of 64 rows, beside those of the tile.
+// Sums that leave the tensor cores are those of 64 rows, beside those of the tile, and of its parts before.
 bool fits(const Tile& tile, const ConvProblem& conv) {
   constexpr int kMostSums = 192;
-  if (conv.promotes()) return tile.consumers < 3 && !tile.in_turn && (tile.mma_m + 1) * tile.n / 2 <= kMostSums;
+  if (conv.promotes())
+    return tile.consumers < 3 && !tile.in_turn &&
+           ((conv.has_parts() ? 2 : 1) * tile.mma_m + 1) * tile.n / 2 <= kMostSums;
   return fits(tile, conv.products());
 }
 
@@ -50,22 +52,27 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
                                 planes_of(products) * lines * 128 / chip.l2_bytes_per_clock);
 }
 
-// What windows of one pixel take, fitted to 690 times of 160 layers in fp16 on an H200 (median error 6 %): the choice
-// costs 1.6 % of the best tile's time, 9 % by the clocks of other windows. Only tiles are chosen by it: forms, which
-// have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
+// What windows of one pixel take, in clocks, fitted to 2,800 times of 75 layers in fp16 in all roles on an H200: the
+// choice costs 2 % of the best tile's time forward, 0.9 % in filter gradients. Only tiles are chosen by it: forms,
+// which have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
 struct Points {
-  static constexpr double kForwardL2 = 69, kGradientL2 = 58;              // bytes a clock of an SM
-  static constexpr double kStage = 271, kGradientStage = 324;             // least clocks of a stage of one consumer
-  static constexpr double kTile = 100, kStart = 590;                      // clocks of a tile, of a kernel
-  static constexpr double kStored = 0.075, kStoredInTurn = 0.134;         // clocks for each result
-  static constexpr double kPart = 8.0 / 2635, kSplit = 3750, kJoin = 38;  // of the chip, for each number of a part; of
-                                                                          // adding parts; for each part of a tile
-  static constexpr double kMeet = 3500, kShared = 0.2;                    // of a cluster's exchange; for each number of
-                                                                          // another block
-  static constexpr double kGradientClock = 0.908;                         // of Chip's
+  static constexpr double kLine = 2.05, kGradientLine = 1.59;   // of a line of 128 bytes that a row of a box touches
+  static constexpr double kMisplaced = 3;                       // of a row that does not begin at a sector of 32 bytes
+  static constexpr double kStage = 278, kGradientStage = 334;   // at least, of a stage of one consumer
+  static constexpr double kMultiply = 14.4;                     // of starting the products of 64 rows and 16 terms
+  static constexpr double kShared = 1.114;                      // a gradient's stage, if consumers share it
+  static constexpr double kTile = 20;                           // of beginning a tile
+  static constexpr double kResident = 3.1;                      // of a row of filters that stays
+  static constexpr double kStored = 4.9, kStoredInTurn = 10.1;  // of a line of results
+  static constexpr double kSplit = 1800, kPart = 7.66 / 2635;   // of adding parts, of each number of a part
+  static constexpr double kMeet = 5130;                         // of a cluster's exchange
+  static constexpr double kMemory = 1.28;                       // of Chip's, in filter gradients
 };
 
 bool is_point(const ConvProblem& conv) { return conv.r * conv.s == 1; }
+
+// Whether a tile is for windows of one pixel alone: those of others were chosen without it.
+bool is_for_points(const Tile& tile) { return tile.consumers == 1 && (tile.n == 128 || tile.n == 32); }
 
 // Whether estimates count each slice of a pixel as a line, as it is read: in groups and windows of one pixel. Those of
 // other windows were fitted to bytes, and compete with patches.
@@ -75,14 +82,15 @@ std::int64_t gradient_lines(const ConvProblem& conv, const Tile& tile) {
   return tile.rows() + (counts_lines(conv) ? tile.n * 64 / gradient_slice(conv) : tile.n);
 }
 
-// How many lines hold a slice, where a pixel has `channels`: of 64 channels up to two.
-double lines_of(std::int64_t channels, int slice) {
-  return slice < 64 ? 1 : 2 - static_cast<double>(std::gcd(2 * channels, std::int64_t{128})) / 128;
+// How many lines of L2 `width` channels touch in the mean, where a pixel has `channels`.
+double lines_of(std::int64_t channels, std::int64_t width) {
+  const auto step = std::gcd(2 * channels, std::int64_t{128});  // between places where rows begin
+  return 1 + static_cast<double>(std::max<std::int64_t>(0, 2 * width - step)) / 128;
 }
 
-double point_stage_clocks(const Tile& tile, double lines, int terms, int products, double l2, double least) {
-  return std::max({static_cast<double>(product_clocks(tile, terms, products)), planes_of(products) * lines * 128 / l2,
-                   tile.sharing() == 1 ? least : 0});
+// Clocks of a stage of a window of one pixel whose products and reads take so many.
+double point_stage_clocks(const Tile& tile, double products, double reads, double least) {
+  return std::max({products, reads, tile.sharing() == 1 ? least : 0});
 }
 
 // Clocks of a whole tile's epilogue, in which an SM has its share of what memory gives.
@@ -114,10 +122,19 @@ std::int64_t longest_block(const WgradSchedule& schedule, std::int64_t stage, st
   return longest;
 }
 
-// Clocks in which the blocks of a cluster exchange their sums.
-double exchange_clocks(const Tile& tile) {
-  return tile.splits == 1 ? 0
-                          : Points::kMeet + Points::kShared * tile.rows() * tile.n * (tile.splits - 1) / tile.splits;
+// Clocks of a stage of a filter gradient of one pixel. Boxes without filters or channels are not read.
+double gradient_stage_clocks(const Tile& tile, const ConvProblem& conv) {
+  const auto of_rows = [&](std::int64_t all, int slice, std::int64_t tiles) {
+    const std::int64_t channels = all / conv.groups;
+    const double rows = 64.0 * static_cast<double>(ceil_div(channels, slice)) / static_cast<double>(tiles);
+    return rows * (Points::kGradientLine * lines_of(all, std::min<std::int64_t>(channels, slice)) +
+                   (all % 16 ? Points::kMisplaced : 0));
+  };
+  const double reads = of_rows(conv.filters, 64, gradient_rows(conv, tile) / conv.groups) +
+                       of_rows(conv.channels, gradient_slice(conv), ceil_div(gradient_columns(conv), tile.n));
+  const auto products = static_cast<double>(product_clocks(tile, 64, conv.products()));
+  return point_stage_clocks(tile, products, planes_of(conv.products()) * reads, Points::kGradientStage) *
+         (tile.sharing() > 1 ? Points::kShared : 1);
 }
 
 // Sets the clocks of the busiest block, and of partial tiles that are written to L2 and read again.
@@ -131,21 +148,16 @@ void estimate_gradient(Tile& tile, const ConvProblem& conv, int epilogue_bytes, 
   tile.price = tile.clocks = longest_block(schedule, any_stage, epilogue, tile.in_turn) +
                              2 * part_bytes / (std::int64_t{chip.l2_bytes_per_clock} * chip.sms);
   if (!is_point(conv)) return;
-  const int slice = gradient_slice(conv);
-  const double lines =
-                   tile.rows() * lines_of(conv.filters, 64) + tile.n * 64.0 / slice * lines_of(conv.channels, slice),
-               bytes =
+  const double bytes =
                    planes_of(conv.products()) * 2.0 * conv.images * conv.p * conv.q * (conv.channels + conv.filters),
-               memory = bytes / static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) / Points::kGradientClock;
-  const auto stage = static_cast<std::int64_t>(
-      point_stage_clocks(tile, lines, 64, conv.products(), Points::kGradientL2, Points::kGradientStage));
-  const auto of_item = epilogue + static_cast<std::int64_t>(exchange_clocks(tile));
+               memory = bytes / (static_cast<double>(chip.memory_bytes_per_clock() * chip.sms) * Points::kMemory);
+  const auto stage = static_cast<std::int64_t>(gradient_stage_clocks(tile, conv));
+  const auto of_item = epilogue + static_cast<std::int64_t>(tile.splits > 1 ? Points::kMeet : 0);
   double clocks = std::max(memory, static_cast<double>(longest_block(schedule, stage, of_item, tile.in_turn)));
-  if (!schedule.splits.empty())
-    clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n +
-              Points::kJoin * schedule.slots / static_cast<double>(schedule.splits.size());
+  if (!schedule.splits.empty()) clocks += Points::kSplit + Points::kPart * schedule.slots * tile.rows() * tile.n;
   tile.clocks = static_cast<std::int64_t>(clocks);
-  if (tile.splits > 1) tile.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
+  if (tile.splits > 1 || is_for_points(tile))
+    tile.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
 }
 
 int stages_in(std::int64_t room, const Tile& tile, std::int64_t rows_b, int terms, int products) {
@@ -174,6 +186,7 @@ int fewest_lines(std::int64_t channels, std::int64_t filters, int exact) {
 bool fits_gradient(const Tile& tile, const ConvProblem& conv) {
   const int slice = gradient_slice(conv);
   if (!fits(tile, conv.products()) || tile.n % slice != 0 || tile.n / slice > 8) return false;
+  if (is_for_points(tile) && !is_point(conv)) return false;
   if (conv.row_channels > 0 && tile.consumers == 3) return false;  // addresses of packed rows need the registers
   return gradient_rows(conv, tile) <= kMostTileRows && ceil_div(gradient_columns(conv), tile.n) <= kMostTileColumns;
 }
@@ -305,17 +318,21 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
   tile.clocks = forward_clocks(layer, tile, forward_epilogue_clocks(tile), chip);
   tile.price = tile.in_turn ? std::numeric_limits<std::int64_t>::max() : tile.clocks;  // forms were fitted without them
   if (!is_point(conv)) return tile;
-  const double filters = tile.resident
-                             ? 0
-                             : filter_rows * lines_of(layer.transposed ? layer.filters : layer.channels, layer.slice),
-               lines = slices * (tile.rows() * lines_of(layer.channels, layer.slice) + filters),
-               stage = point_stage_clocks(tile, lines, layer.stage_terms, conv.products(), Points::kForwardL2,
-                                          Points::kStage),
-               epilogue = tile.rows() * tile.n * (tile.in_turn ? Points::kStoredInTurn : Points::kStored) *
-                          (0.26 + 0.74 * lines_of(layer.filters, 64));
+  const std::int64_t channels = layer.transposed ? layer.filters : layer.channels;
+  const double images = tile.rows() * lines_of(layer.channels, std::min(layer.channels, layer.slice)),
+               filters =
+                   tile.resident ? 0 : filter_rows * lines_of(channels, std::min<std::int64_t>(channels, layer.slice)),
+               reads = planes_of(conv.products()) * slices * (images + filters) * Points::kLine,
+               products = static_cast<double>(product_clocks(tile, layer.stage_terms, conv.products())) +
+                          Points::kMultiply * conv.products() * tile.rows() / 64 * layer.stage_terms / 16,
+               stage = point_stage_clocks(tile, products, reads, Points::kStage),
+               epilogue = tile.rows() * lines_of(layer.filters, std::min(layer.filters, tile.n)) *
+                          (tile.in_turn ? Points::kStoredInTurn : Points::kStored),
+               resident =
+                   tile.resident ? Points::kResident * static_cast<double>(layer.stages) * slices * filter_rows : 0;
   tile.products = static_cast<std::int64_t>(Points::kTile + static_cast<double>(layer.stages) * stage);
-  tile.clocks = static_cast<std::int64_t>(Points::kStart) +
-                forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip);
+  tile.clocks =
+      forward_clocks(layer, tile, static_cast<std::int64_t>(epilogue), chip) + static_cast<std::int64_t>(resident);
   return tile;
 }
 

@@ -34,14 +34,8 @@ Elements elements_of(const Plan& plan, const Head& head, const Chip& chip) {
 // How sums are rounded on the way.
 std::string sums_code(const Product& p) {
   if (!p.sums) return constant("kSumsEvery", 0) + constant("kShare", 0, "Index");
-  std::string text = constant("kSumsEvery", p.sums->every) + constant("kShare", Sums::kPart, "Index");
-  text += "  static __device__ float merged(float sum, float group) {\n";
-  const std::vector<Instruction>& body = p.sums->merge->formula.body;
-  for (std::size_t i = 0; i < body.size(); ++i)
-    text += fmt::format("    const float r{} = {};\n", i,
-                        body[i].primitive == Primitive::parameter ? std::string(body[i].index == 0 ? "sum" : "group")
-                                                                  : expression(body[i]));
-  return text + fmt::format("    return r{};\n  }}\n", body.size() - 1);
+  return constant("kSumsEvery", p.sums->every) + constant("kShare", Sums::kPart, "Index") +
+         merged_function(*p.sums, "static __device__");
 }
 
 std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product& p, const Chip& chip) {
@@ -51,6 +45,16 @@ std::vector<Tiling> tilings_of(const Plan& plan, const Head& head, const Product
 }
 
 }  // namespace
+
+std::string merged_function(const Sums& sums, const std::string& qualifiers) {
+  std::string text = qualifiers + " float merged(float sum, float group) {\n";
+  const std::vector<Instruction>& body = sums.merge->formula.body;
+  for (std::size_t i = 0; i < body.size(); ++i)
+    text += fmt::format("  const float r{} = {};\n", i,
+                        body[i].primitive == Primitive::parameter ? std::string(body[i].index == 0 ? "sum" : "group")
+                                                                  : expression(body[i]));
+  return text + fmt::format("  return r{};\n}}\n", body.size() - 1);
+}
 
 // Tiles by multiply-adds have no estimates: without a measurement the first is taken.
 std::vector<Algorithm> product_algorithms(const Plan& plan, const Kernel& kernel, const Chip& chip) {

@@ -25,6 +25,9 @@ struct Product {
 
 Product product_of(const Plan& plan, const Kernel& kernel);
 
+/// The function merged(sum, group) of rounded sums, with these words before its type.
+std::string merged_function(const Sums& sums, const std::string& qualifiers);
+
 Math math_of(const Head& product);
 /// Whether a head multiplies two matrices of 8-bit floats.
 bool multiplies_f8(const Plan& plan, const Head& head);

@@ -28,9 +28,11 @@
 //          enough to accumulate over all stages.
 // 8 bits   with NIXIE_BYTES_A and NIXIE_BYTES_B (the types) x and w hold pairs of 8-bit numbers where this text says
 //          16-bit ones, so a stage has 128 terms. With NIXIE_INTEGERS = 1 they are integers, whose sums are i32. Sums
-//          of 8-bit floats have some 14 bits in the tensor cores: with CONV_PROMOTES = 1 those of a stage start from
+//          of 8-bit floats have some 14 bits in the tensor cores: those of a stage (CONV_GROUP = 64 pairs) start from
 //          zero and are added in f32 with rounding, of 64 rows at a time. While one warpgroup adds, another's products
 //          run.
+// Rounded  sums (CONV_ROUNDS = 1): those of CONV_GROUP terms are merged(sum, group), a function defined before this
+//          file; and those of parts of CONV_PART stages likewise, in order.
 //
 // What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
@@ -58,7 +60,10 @@
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_TOGETHER                   rows of tiles of which blocks take a column before the next column's; several: not
 //                                   RESIDENT
-//   CONV_PROMOTES                   0 or 1; 1: two consumers or one, that share tiles; TRANSPOSED_W is 0, PRODUCTS 1
+//   CONV_GROUP                      terms whose sums leave the tensor cores, or 0; not 0: two consumers or one, that
+//                                   share tiles; TRANSPOSED_W is 0, PRODUCTS 1; below 64: SLICE is 64
+//   CONV_ROUNDS                     0 or 1; 1: SPLITS is 1, SLICE 64, and C a multiple of it
+//   CONV_PART                       stages of a part, or 0: there is one
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the grid is a multiple of the tiles across K
 //   CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
@@ -116,7 +121,8 @@ constexpr int kItems = kTiles * CONV_SPLITS;
 static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 static_assert(!CONV_IN_TURN || (kConsumers == 2 && CONV_SPLITS == 1 && CONV_PRODUCTS == 1));
 static_assert(CONV_TOGETHER == 1 || !CONV_RESIDENT);
-static_assert(!CONV_PROMOTES || (!CONV_IN_TURN && !CONV_TRANSPOSED_W && CONV_PRODUCTS == 1));
+static_assert(!CONV_GROUP || (!CONV_IN_TURN && !CONV_TRANSPOSED_W && CONV_PRODUCTS == 1));
+static_assert(!CONV_ROUNDS || (CONV_SPLITS == 1 && kSlice == 64 && kSlicesPerStage == 1));
 
 // Consumers that take tiles in turn: the products of a tile may begin once those of the block's previous tile have.
 struct Turn {
@@ -209,14 +215,15 @@ NIXIE_DEVICE void pin_all(Sums& sum) {
   for (int m = 0; m < kMmaM; m++) pin(sum[m]);
 }
 
-// Adds all products of two planes of a stage to the sums of rows * 64 rows of one warpgroup, which start at `a`. add =
-// false starts from zero.
-template <int rows>
+// Adds products of two planes of a stage, of all its terms or of 16 * `count` from 16 * `first` on, to the sums of rows *
+// 64 rows of one warpgroup, which start at `a`. add = false starts from zero.
+template <int rows, int first = 0, int count = kSlicesPerStage * kSlice / 16>
 NIXIE_DEVICE void multiply_stage(TensorSum (&sum)[rows][kTileN / 2], u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < kSlicesPerStage; i++) {
 #pragma unroll
     for (int k = 0; k < kSlice / 16; k++) {
+      if (i * kSlice / 16 + k < first || i * kSlice / 16 + k >= first + count) continue;
       u64 right = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
                                     : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
 #pragma unroll
@@ -224,7 +231,7 @@ NIXIE_DEVICE void multiply_stage(TensorSum (&sum)[rows][kTileN / 2], u32 a, u32 
         wgmma<0, CONV_TRANSPOSED_W>(
             sum[m],
             operand<kSwizzle>(a + i * kTileM * kSliceBytes + m * 64 * kSliceBytes + k * 32, 16, 8 * kSliceBytes), right,
-            add || (i | k) != 0);
+            add || i * kSlice / 16 + k != first);
     }
   }
 }
@@ -257,30 +264,65 @@ struct Multiplier {
     pin_all(sum);
   }
 
-  // The same with the sums of each stage added in f32.
+#if CONV_GROUP
+  // The same with the sums of each group of terms added in f32, or merged; so are parts.
   NIXIE_DEVICE void promoted(Sums& sum, Ring<kStages>& ring, const Item& item) const {
     const bool leader = threadIdx.x % 128 == 0;
-    TensorSum part[1][kTileN / 2];
+    TensorSum group_sum[1][kTileN / 2];
 #pragma unroll
     for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] = 0;
+#if CONV_PART
+    Sums whole = {};  // of the parts before
+#endif
     for (int block = item.begin; block < item.end; block++, ring.next()) {
       const u32 a = shared + ring.stage * kStageBytes + group * kMmaM * 64 * kSliceBytes,
                 b = shared + (CONV_RESIDENT ? kRingBytes + block * kBytesB : ring.stage * kStageBytes + kBytesA);
       barrier_wait(bars.full_at(ring.stage), ring.parity);
 #pragma unroll
-      for (int m = 0; m < kMmaM; m++) {
-        pin(part[0]);
-        wgmma_begin();
-        multiply_stage(part, a + m * 64 * kSliceBytes, b, false);
-        wgmma_commit();
-        wgmma_wait<0>();
-        pin(part[0]);
-        if (m == kMmaM - 1 && leader) barrier_arrive(bars.empty_at(ring.stage));
+      for (int m = 0; m < kMmaM; m++)
+        add_groups<0>(sum[m], group_sum, a + m * 64 * kSliceBytes, b, [&] {
+          if (m == kMmaM - 1 && leader) barrier_arrive(bars.empty_at(ring.stage));
+        });
+#if CONV_PART
+      if ((block + 1) % CONV_PART != 0 && block + 1 < item.end) continue;
 #pragma unroll
-        for (int i = 0; i < kTileN / 2; i++) sum[m][i] += part[0][i];
-      }
+      for (int m = 0; m < kMmaM; m++)
+#pragma unroll
+        for (int i = 0; i < kTileN / 2; i++) {
+          whole[m][i] = merged(whole[m][i], sum[m][i]);
+          sum[m][i] = block + 1 < item.end ? 0 : whole[m][i];
+        }
+#endif
     }
+#if CONV_ROUNDS
+#pragma unroll
+    for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] += 0.0f;  // -0 becomes 0
+#endif
   }
+
+  // Adds the sums of the stage's groups, from that of 16 * `first` terms on, to those of 64 rows. Calls read() once all
+  // operands have been read.
+  template <int first, class Read>
+  NIXIE_DEVICE void add_groups(TensorSum (&sum)[kTileN / 2], TensorSum (&group)[1][kTileN / 2], u32 a, u32 b,
+                               Read read) const {
+    constexpr int all = kSlicesPerStage * kSlice / 16, count = CONV_GROUP / 16 < all ? CONV_GROUP / 16 : all;
+    pin(group[0]);
+    wgmma_begin();
+    multiply_stage<1, first, count>(group, a, b, false);
+    wgmma_commit();
+    wgmma_wait<0>();
+    pin(group[0]);
+    if (first + count == all) read();
+#pragma unroll
+    for (int i = 0; i < kTileN / 2; i++)
+#if CONV_ROUNDS
+      sum[i] = merged(sum[i], group[0][i]);
+#else
+      sum[i] += group[0][i];
+#endif
+    if constexpr (first + count < all) add_groups<first + count>(sum, group, a, b, read);
+  }
+#endif
 
   // The same for two planes.
   NIXIE_DEVICE void in_planes(Sums& sum, Ring<kStages>& ring) const {
@@ -328,12 +370,14 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
 #if PARTS_OF_CHANNELS
     epilogue.begin(pixel, Column(tile), parts);
 #endif
-    if (CONV_PROMOTES)
-      multiplier.promoted(sum, ring, item);
-    else if (kPlanes == 2)
+#if CONV_GROUP
+    multiplier.promoted(sum, ring, item);
+#else
+    if (kPlanes == 2)
       multiplier.in_planes(sum, ring);
     else
       multiplier(sum, ring, item, Turn{number, last});
+#endif
     if (kTurns > 1) ring.skip(kBlocks);  // of the other's tile
 #if CONV_SPLITS > 1
     __shared__ u32 is_last[kConsumers];

@@ -43,6 +43,7 @@
 //   CONV_CLUSTER                   blocks of a cluster; several: all items are whole tiles, IN_TURN is 0, PRODUCTS 1,
 //                                  and the ring has at least tile rows * TILE_N * 4 bytes
 //   CONV_ITEMS CONV_SPLITS         number of items and of splits in the schedule
+//   CONV_WAYS                      groups of threads that share the parts of a tile in conv_wgrad_reduce
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
 //   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
 //   CONV_PRODUCTS                  1 or 3; 3: at most 64 sums per thread
@@ -60,7 +61,7 @@
 //           1024 + STAGES * planes * (tile rows + TILE_N) * 128 + CONSUMERS * 8192
 // Kernel conv_wgrad_reduce(body):
 //   grid    (SPLITS + (BIAS_GRAD ? rows of tiles * tile rows / 32 : 0), MMA_M * TILE_N / 8), not launched if empty;
-//           block: the threads that share a tile
+//           block: WAYS times the threads that share a tile
 #pragma once
 #include "ptx.cuh"
 

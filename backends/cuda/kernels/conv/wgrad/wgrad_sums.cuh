@@ -259,9 +259,12 @@ NIXIE_DEVICE void prefetch_tiles(const Body& body, const int4* items, int count,
 }
 #endif
 
+// Threads of conv_wgrad_reduce; several groups of them share the parts of a tile, or one would wait for each in turn.
+constexpr int kReducing = kTileThreads * CONV_WAYS;
+
 // Computes the bias gradients of 32 filters: warps share the items, whose sums are added in a fixed order.
 NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
-  constexpr int kWarps = kTileThreads / 32;
+  constexpr int kWarps = kReducing / 32;
   __shared__ float sums[kWarps][32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, tile = block / (kTileM / 32),
       row = block % (kTileM / 32) * 32 + lane;
@@ -279,30 +282,45 @@ NIXIE_DEVICE void reduce_bias(const Body& body, int block) {
   body.db[tile / kTilesM * CONV_K + filter] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(kTileThreads) conv_wgrad_reduce(const __grid_constant__ Body body) {
+// The sum of a thread's numbers of `count` parts, the first at `from`.
+NIXIE_DEVICE float4 sum_of_parts(const float4* from, int count) {
+  constexpr int kAtOnce = 16;  // loads in flight: this kernel is bound by their latency
+  float4 sum = {};
+  for (int i = 0; i < count; i += kAtOnce) {
+    float4 v[kAtOnce];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++)
+      if (i + j < count) v[j] = from[static_cast<u64>(i + j) * kPieces * kTileThreads];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; j++) {
+      if (i + j >= count) break;
+      add(sum, v[j]);
+    }
+  }
+  return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(kReducing) conv_wgrad_reduce(const __grid_constant__ Body body) {
   const int block = blockIdx.x;
   if (CONV_BIAS_GRAD && block >= CONV_SPLITS) {
     if (blockIdx.y == 0) reduce_bias(body, block - CONV_SPLITS);
     return;
   }
-  Item tile(body.splits[block]);
-  const int piece = blockIdx.y, first = tile.first, slots = tile.count;
+  const Item tile(body.splits[block]);
+  const int piece = blockIdx.y, thread = threadIdx.x % kTileThreads, way = threadIdx.x / kTileThreads,
+            share = (tile.count + CONV_WAYS - 1) / CONV_WAYS, before = way * share;
   const float4* from = reinterpret_cast<const float4*>(body.parts) +
-                       (static_cast<u64>(first) * kPieces + piece) * kTileThreads + threadIdx.x;
-  float4 sum = from[0];
-  constexpr int kAtOnce = 16;  // loads in flight: this kernel is bound by their latency
-  for (int i = 1; i < slots; i += kAtOnce) {
-    float4 v[kAtOnce];
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j++)
-      if (i + j < slots) v[j] = from[static_cast<u64>(i + j) * kPieces * kTileThreads];
-#pragma unroll
-    for (int j = 0; j < kAtOnce; j++) {
-      if (i + j >= slots) break;
-      add(sum, v[j]);
-    }
-  }
+                       (static_cast<u64>(tile.first + before) * kPieces + piece) * kTileThreads + thread;
   PieceLoads<1> loads;
-  loads.load(body, tile, piece, threadIdx.x);
-  loads.run(body, &sum, tile, piece, threadIdx.x);
+  if (way == 0) loads.load(body, tile, piece, thread);
+  float4 sum = sum_of_parts(from, min(share, tile.count - before));
+  if (CONV_WAYS > 1) {
+    __shared__ float4 sums[CONV_WAYS][kTileThreads];
+    sums[way][thread] = sum;
+    __syncthreads();
+    if (way > 0) return;
+#pragma unroll
+    for (int i = 1; i < CONV_WAYS; i++) add(sum, sums[i][thread]);
+  }
+  loads.run(body, &sum, tile, piece, thread);
 }
