@@ -18,6 +18,15 @@ struct Operand {
   Tensor tensor;
   Device* device = nullptr;
 };
+/// True for the classes that Python sees. Their methods raise TypeError for an object of __new__ alone, as that of a
+/// subclass is until its __init__ calls the base's; pybind11 would hand them memory that holds nothing.
+template <class T>
+inline constexpr bool is_class_of_python = false;
+template <>
+inline constexpr bool is_class_of_python<Dtype> = true;
+template <>
+inline constexpr bool is_class_of_python<Value> = true;
+[[noreturn]] void fail_without_init(py::handle object);
 /// The array that an object of Python is, null for other objects; without pybind11's look-up of the type.
 Value* array_of(py::handle object);
 /// From a Value, a number or nested lists of Python, or an array or number of numpy, which is copied; none for other
@@ -90,6 +99,18 @@ void bind_trainer(py::module_& module);
 
 namespace pybind11::detail {
 
+template <class T>
+requires nixie::python::is_class_of_python<T>
+class type_caster<T> : public type_caster_base<T> {
+ public:
+  bool load(handle source, bool convert) {
+    const type_info* type = this->typeinfo;
+    if (type && PyObject_TypeCheck(source.ptr(), type->type) &&
+        !reinterpret_cast<instance*>(source.ptr())->get_value_and_holder(type).holder_constructed())
+      nixie::python::fail_without_init(source);
+    return type_caster_base<T>::load(source, convert);
+  }
+};
 template <>
 struct type_caster<nixie::python::Operand> {
   PYBIND11_TYPE_CASTER(nixie::python::Operand, const_name("nixie.Array"));

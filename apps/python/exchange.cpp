@@ -36,6 +36,13 @@ struct HostMemory {
   std::vector<py::ssize_t> shape, strides;  ///< strides in bytes
 };
 
+}  // namespace
+
+template <>
+inline constexpr bool is_class_of_python<HostMemory> = true;
+
+namespace {
+
 HostMemory host_memory(Value& value) {
   const Tensor stored = value.stored();
   const Dtype dtype = value.dtype();
@@ -201,6 +208,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) try {
     return -1;
   }
   return PyObject_GetBuffer(py::cast(host_memory(value)).ptr(), view, flags);
+} catch (const py::builtin_exception& error) {
+  error.set_error();
+  return -1;
 } catch (const std::exception& error) {
   PyErr_SetString(PyExc_BufferError, error.what());
   return -1;

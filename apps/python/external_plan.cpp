@@ -164,6 +164,9 @@ class ExternalPlan {
 
 }  // namespace
 
+template <>
+inline constexpr bool is_class_of_python<ExternalPlan> = true;
+
 void bind_external_plans(py::module_& module) {
   py::class_<ExternalPlan>(module, "ExternalPlan")
       .def(py::init<const py::function&, const std::vector<ExternalPlan::Form>&, const std::string&,

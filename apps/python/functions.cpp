@@ -200,6 +200,9 @@ const Elementwise argument{"argument", [](auto x) { return x; },
 
 }  // namespace
 
+template <>
+inline constexpr bool is_class_of_python<Compiled> = true;
+
 void bind_functions(py::module_& module) {
   py::class_<Compiled>(module, "Compiled", py::dynamic_attr())
       .def(py::init([](py::function function, const std::string& precision) {

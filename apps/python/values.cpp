@@ -140,10 +140,17 @@ py::object apply_in_place(const Binary& binary, py::object x, py::handle y) {
 
 }  // namespace
 
+void fail_without_init(py::handle object) {
+  throw py::type_error(
+      fmt::format("this {} has no value yet: its __init__ was not called", Py_TYPE(object.ptr())->tp_name));
+}
+
 Value* array_of(py::handle object) {
   static auto* const type = reinterpret_cast<PyTypeObject*>(py::type::of<Value>().ptr());
   if (!PyObject_TypeCheck(object.ptr(), type)) return nullptr;
-  return static_cast<Value*>(reinterpret_cast<py::detail::instance*>(object.ptr())->get_value_and_holder().value_ptr());
+  void* value = reinterpret_cast<py::detail::instance*>(object.ptr())->get_value_and_holder().value_ptr();
+  if (!value) fail_without_init(object);
+  return static_cast<Value*>(value);
 }
 
 std::optional<Operand> operand(py::handle object) {
@@ -173,9 +180,14 @@ Device& common_device(const std::vector<const Operand*>& operands) {
 
 std::string_view name_in_python(Dtype dtype) { return kDtypeNames[static_cast<std::size_t>(dtype)]; }
 
-Dtype dtype_named_in_python(const std::string& name) {
+std::optional<Dtype> find_dtype(const std::string& name) {
   for (std::size_t i = 0; i < kDtypeNames.size(); ++i)
     if (kDtypeNames[i] == name) return static_cast<Dtype>(i);
+  return {};
+}
+
+Dtype dtype_named_in_python(const std::string& name) {
+  if (const auto found = find_dtype(name)) return *found;
   fail(Fault::usage, "dtype ", name, " is unknown, expected one of ", fmt::format("{}", fmt::join(kDtypeNames, ", ")));
 }
 

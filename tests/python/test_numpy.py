@@ -166,6 +166,24 @@ class Numpy(unittest.TestCase):
             self.assertIn(text, str(raised.exception))
             self.assertNotIn("\n", str(raised.exception))
 
+    def test_objects_without_init(self):
+        stateless = ("__array_namespace__", "__get__", "__init__", "clip")  # they read nothing of the object
+        classes = [each for each in vars(nx._core).values() if type(each) is type(nx.Array)]
+        self.assertEqual(len(classes), 8)
+        for each in classes:
+            made = each.__new__(each)
+            for name, member in vars(each).items():
+                if name in stateless or not (callable(member) or isinstance(member, property)):
+                    continue
+                errors = []
+                for arguments in ((), (made,), (1, 2), (nx.float32,), ([], [], 0)):
+                    with self.assertRaises(TypeError) as raised:
+                        getattr(made, name)(*arguments)
+                    errors.append(str(raised.exception))
+                self.assertTrue(any("has no value yet: its __init__ was not called" in error for error in errors), (each, name, errors))
+        with self.assertRaisesRegex(TypeError, "no value yet"):
+            memoryview(nx.Array.__new__(nx.Array))
+
     def test_prints_as_numpy(self):
         for value in (NUMBERS, WHOLE, WHOLE > 1, CUBE / 7, NUMBERS[0], np.float32(2), np.zeros((0, 3), np.float32)):
             self.assertEqual(str(nx.asarray(value)), str(value))
