@@ -40,6 +40,7 @@ inline std::unique_ptr<Value> make_value(Tensor tensor, Device& device) {
 }
 /// The type by its name in Python: float64, ..., bool.
 Dtype dtype_named_in_python(const std::string& name);
+std::optional<Dtype> find_dtype(const std::string& name);
 std::string_view name_in_python(Dtype dtype);
 /// From a nixie.dtype, its name, numpy's type, or float, int and bool of Python.
 std::optional<Dtype> dtype_of(py::handle object);

@@ -185,7 +185,9 @@ Given ask_for_array(const py::object& object) {
   return given;
 }
 
-std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy) {
+// `dtype` is for elements of a type that only numpy has.
+std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy,
+                                          std::optional<DtypeArgument> dtype) {
   auto [array, stream] = ask_for_array(object);
   const int type = array->array.device.type;
   Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
@@ -196,7 +198,30 @@ std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optiona
   } catch (const Error&) {  // it has gaps, or an address that no kernel reads
     if (copy == false || type != dlpack::kCpu) throw;
   }
-  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object), {}, device);
+  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object),
+                    dtype ? std::optional(dtype->dtype) : std::nullopt, device);
+}
+
+// The type that an array of numpy gets: its own, or one that is asked for.
+Dtype dtype_for(const py::object& array, std::optional<Dtype> asked) {
+  const auto name = array.attr("dtype").attr("name").cast<std::string>();
+  const auto kind = array.attr("dtype").attr("kind").cast<char>();
+  const auto own = find_dtype(name);
+  const bool is_real = own || kind == 'i' || kind == 'u' || kind == 'f';
+  if (!is_real && !(asked && kind == 'O')) throw py::type_error("an array of " + name + " is no array of real numbers");
+  if (asked) return *asked;
+  if (own) return *own;
+  const std::string_view wide = kind == 'f' ? "float64" : name.ends_with("16") ? "int32" : "int64";
+  fail(Fault::usage, "there are no arrays of ", name, " here; convert it by nixie.asarray(x, dtype=nixie.", wide, ")");
+}
+
+// Integers that numpy would wrap around raise ValueError.
+void check_fits(const py::object& array, Dtype dtype) {
+  if (is_floating(dtype) || dtype == Dtype::boolean || array.attr("size").cast<std::int64_t>() == 0) return;
+  const auto numpy = py::module_::import("numpy");
+  if (numpy.attr("can_cast")(array.attr("dtype"), std::string(name_in_python(dtype))).cast<bool>()) return;
+  const auto fitting = py::module_::import("nixie._types").attr("fitting");
+  for (const char* end : {"min", "max"}) fitting(numpy.attr("asarray")(array.attr(end)()).attr("item")(), dtype);
 }
 
 }  // namespace
@@ -220,7 +245,8 @@ std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype,
   const auto numpy = py::module_::import("numpy");
   py::object source = numpy.attr("ascontiguousarray")(object);
   const auto shape = py::cast<std::vector<std::int64_t>>(numpy.attr("shape")(object));  // of no axes, too
-  if (!dtype) dtype = dtype_named_in_python(source.attr("dtype").attr("name").cast<std::string>());
+  dtype = dtype_for(source, dtype);
+  check_fits(source, *dtype);
   // numpy has neither bfloat16 nor 8-bit floats. Those of ml_dtypes are taken as they are, by their bytes.
   const bool is_f8_there =
       is_f8(*dtype) && source.attr("dtype").attr("name").cast<std::string>() == name_in_python(*dtype);

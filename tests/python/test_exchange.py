@@ -82,9 +82,29 @@ class Exchange(unittest.TestCase):
         self.assertEqual((x.tolist(), repr(x)), ([1.5], "array([1.5], dtype=bfloat16)"))
         with self.assertRaisesRegex(TypeError, "astype"):
             x.numpy()
-        with self.assertRaisesRegex(ValueError, "int16 is unknown"):
-            nx.array(np.arange(3, dtype=np.int16))
-        self.assertEqual(nx.array(np.arange(3, dtype=np.int16), dtype=nx.int32).tolist(), [0, 1, 2])
+
+    def test_types_that_only_numpy_has(self):
+        for name, wide in (("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"), ("uint64", "int64"), ("longdouble", "float64")):
+            theirs = np.arange(3).astype(name)
+            for use in (nx.array, nx.exp, nx.compile(nx.exp), lambda x: nx.ones(3) + x, lambda x: nx.ones(3) * x[0]):
+                with self.assertRaisesRegex(ValueError, rf"^there are no arrays of {theirs.dtype} here; .*\(x, dtype=nixie.{wide}\)$"):
+                    use(theirs)
+            for dtype in ("uint8", "int32", "float32", wide):
+                found = nx.array(theirs, dtype=dtype)
+                self.assertEqual((found.dtype.name, found.tolist()), (dtype, [0, 1, 2]))
+        for theirs in ([1j], ["a"], [b"a"], np.array([None]), np.array(["2020-01-01"], "datetime64")):
+            for dtype in (None, nx.int32):
+                with self.assertRaises(TypeError):
+                    nx.array(np.array(theirs), dtype=dtype)
+        self.assertEqual(nx.array(np.array([2, 3], dtype=object), dtype=nx.int32).tolist(), [2, 3])
+
+    def test_numbers_that_do_not_fit(self):
+        for value, name, dtype in ((2**40, "uint64", "int32"), (2**63, "uint64", "int64"), (300, "int64", "uint8"), (-1, "int16", "uint8"),
+                                   (2**70, "object", "int64"), (300.5, "float64", "uint8"), (np.nan, "float32", "int32"), (np.inf, "float16", "int64")):
+            with self.assertRaisesRegex(ValueError, f"the number {value} does not fit {dtype}"):
+                nx.array(np.array([1, value], dtype=name), dtype=dtype)
+        self.assertEqual(nx.array(np.zeros(0), dtype=nx.int8).shape, (0,))
+        self.assertEqual(nx.array(np.array([255.9, -0.9]), dtype=nx.uint8).tolist(), [255, 0])
 
     def test_8_bit_floats(self):
         for name, largest in (("float8_e4m3fn", 448), ("float8_e5m2", 57344)):

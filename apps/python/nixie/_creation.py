@@ -37,7 +37,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
         dtype = _type_of_number(obj) if dtype is None else dtype
         return _core.from_numpy(fitting(obj, dtype), dtype, _device(device))
     if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__") or copy is False:
-        return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=False if copy is False else None)
+        return asarray(_from_dlpack(obj, None, copy, dtype), dtype=dtype, device=device, copy=False if copy is False else None)
     if not hasattr(obj, "__array_interface__"):
         obj, dtype = _numbers(obj, dtype)
     return _core.from_numpy(obj, dtype, _device(device))
@@ -59,9 +59,6 @@ def _numbers(obj, dtype):
     if dtype is None and not _has_buffer(obj) and found.dtype.kind != "b":
         small = all(-(2**31) <= each < 2**31 for each in ends)
         dtype = _core.float32 if found.dtype.kind == "f" else _core.int32 if small else _core.int64
-    if dtype is not None:
-        for each in ends:
-            fitting(each, dtype)
     return found, dtype
 
 
@@ -91,7 +88,12 @@ def from_dlpack(x, /, *, device=None, copy=None):
     >>> nixie.from_dlpack(numpy.arange(3.0))
     array([0., 1., 2.], dtype=float64)
     """
-    found = _core.from_dlpack(x, copy)
+    return _from_dlpack(x, device, copy, None)
+
+
+def _from_dlpack(x, device, copy, dtype):
+    """`dtype` is for elements of a type that only numpy has."""
+    found = _core.from_dlpack(x, copy, dtype)
     if device is None or device == found.device:
         return found
     if copy is False:

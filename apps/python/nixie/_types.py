@@ -54,7 +54,7 @@ _FLOATS |= {"float8_e4m3fn": (3, 8, -6), "float8_e5m2": (2, 15, -14)}
 
 def fitting(number, type):
     """A number of Python for elements of a type: those of integers hold the whole numbers between their limits, and fractions are cut off."""
-    if isdtype(type, "integral") and not iinfo(type).min <= number <= iinfo(type).max:
+    if isdtype(type, "integral") and not iinfo(type).min - 1 < number < iinfo(type).max + 1:
         raise ValueError(f"the number {number} does not fit {type}")
     return number
 
