@@ -1,6 +1,8 @@
 // Memory shared with other libraries: the buffer protocol, numpy's arrays, and DLPack in both directions.
 #include "nixie/core/graph/exchange.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "nixie/apps/python/arguments.h"
@@ -150,18 +152,58 @@ struct ExchangeApi {
   const ExchangeApi* previous;
   void* allocate;
   int (*managed_from)(void* object, dlpack::Managed** array);
-  void *to_object, *array_from;
+  int (*to_object)(dlpack::Managed* array, void** object);
+  void* array_from;
   int (*current_stream)(std::int32_t device_type, std::int32_t device_index, void** stream);
 };
 
-// Null for arrays without it, and for those whose gradients are asked for: their own error says what to do.
-const ExchangeApi* exchange_api(const py::object& object) {
-  const py::object capsule = py::getattr(py::type::of(object), "__dlpack_c_exchange_api__", py::none());
+// That of a type; null where it has none.
+const ExchangeApi* find_exchange_api(const py::object& type) {
+  static const py::str& name =
+      *new py::str(py::reinterpret_steal<py::str>(PyUnicode_InternFromString("__dlpack_c_exchange_api__")));
+  static auto& known =
+      *new std::pair<py::object, const ExchangeApi*>(py::none(), nullptr);  // of the type asked for last
+  if (known.first.is(type)) return known.second;
+  const py::object capsule = py::getattr(type, name, py::none());
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
   const auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (api && api->version.major != dlpack::kMajor) api = api->previous;
-  const bool wants_gradients = py::bool_(py::getattr(object, "requires_grad", py::bool_(false)));
-  return wants_gradients ? nullptr : api;
+  known = {type, api};
+  return api;
+}
+
+// Null for arrays without it, and for those whose gradients are asked for: their own error says what to do.
+const ExchangeApi* exchange_api_of(const py::object& object) {
+  static const py::str& name =
+      *new py::str(py::reinterpret_steal<py::str>(PyUnicode_InternFromString("requires_grad")));
+  const ExchangeApi* api = find_exchange_api(py::type::of(object));
+  return api && py::bool_(py::getattr(object, name, py::bool_(false))) ? nullptr : api;
+}
+
+// The stream on which another library works now; the CPU has none.
+void* stream_of(const ExchangeApi& api, int device_type, int device_index) {
+  void* stream = nullptr;
+  if (device_type == dlpack::kCuda && api.current_stream(device_type, device_index, &stream) != 0)
+    throw py::error_already_set();
+  return stream;
+}
+
+// The array as an object of another library's type, in order with what its present stream does later.
+py::object to_object(py::handle given, const py::object& type) {
+  Value* const value = array_of(given);
+  if (!value)
+    throw py::type_error(fmt::format("expected an array of nixie, found a {}", Py_TYPE(given.ptr())->tp_name));
+  const ExchangeApi* api = find_exchange_api(type);
+  check(api != nullptr, "the type ", std::string(py::str(type)),
+        " has no __dlpack_c_exchange_api__; use its from_dlpack");
+  const Tensor stored = value->stored();
+  Backend& backend = value->device().backend();
+  const MemoryPlace place = backend.memory_place();
+  Owned array(to_dlpack(stored, backend, stream_of(*api, place.device_type, place.device_index)));
+  void* made = nullptr;
+  if (api->to_object(array.get(), &made) != 0) throw py::error_already_set();
+  static_cast<void>(array.release());
+  return py::reinterpret_steal<py::object>(static_cast<PyObject*>(made));
 }
 
 struct Given {
@@ -170,18 +212,15 @@ struct Given {
 };
 
 Given ask_for_array(const py::object& object) {
-  const ExchangeApi* api = exchange_api(object);
+  const ExchangeApi* api = exchange_api_of(object);
   if (!api) {
     const int type = py::int_(object.attr("__dlpack_device__")()[py::int_(0)]);
     return {take(ask_for_capsule(object, type == dlpack::kCuda))};
   }
-  Given given;
   dlpack::Managed* array = nullptr;
   if (api->managed_from(object.ptr(), &array) != 0) throw py::error_already_set();
-  given.array.reset(array);
-  const dlpack::Device at = array->array.device;
-  if (at.type == dlpack::kCuda && api->current_stream(at.type, at.index, &given.stream) != 0)
-    throw py::error_already_set();
+  Given given{Owned(array)};
+  given.stream = stream_of(*api, array->array.device.type, array->array.device.index);
   return given;
 }
 
@@ -272,6 +311,7 @@ void bind_exchange(py::module_& module) {
     return from_numpy(object, dtype ? std::optional(dtype->dtype) : std::nullopt, Device::named(device));
   });
   module.def("from_dlpack", &from_dlpack_object);
+  module.def("to_object", &to_object);
   auto array = module.attr("Array").cast<py::class_<Value>>();
   array.def("__dlpack__", &to_capsule, py::kw_only(), py::arg("stream") = py::none(),
             py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none());

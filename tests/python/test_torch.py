@@ -131,6 +131,20 @@ class Torch(unittest.TestCase):
         y = nixie.arange(4.0).compute()
         self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
 
+    def test_tensor_of_an_array(self):
+        for device in DEVICES:
+            for name in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "uint8", "int8", "bool"):
+                array = (nixie.arange(6, device=device) % 2).astype(name).reshape(2, 3)
+                found, expected = nt.tensor(array), torch.from_dlpack(array)
+                self.assertEqual((str(found.dtype), found.shape, found.stride()), (f"torch.{name}", (2, 3), (3, 1)))
+                self.assertEqual((found.device, found.data_ptr()), (expected.device, expected.data_ptr()))
+                del array, expected
+                self.assertEqual(found.float().tolist(), [[0, 1, 0], [1, 0, 1]])
+        with self.assertRaisesRegex(TypeError, "expected an array of nixie, found a list"):
+            nt.tensor([1.0])
+        with self.assertRaisesRegex(ValueError, "int.* has no __dlpack_c_exchange_api__"):
+            nixie._core.to_object(nixie.ones(1), int)
+
     def test_parts_of_tensors(self):
         for device in DEVICES:
             x = torch.arange(9.0, device=device)
@@ -196,7 +210,7 @@ class Torch(unittest.TestCase):
 
             def __call__(self, *given):
                 self.calls.append(given)
-                self.plan(*given)
+                return self.plan(*given)
 
         with unittest.mock.patch.object(nixie._core, "ExternalPlan", Recorded):
             compiled = torch.compile(model, backend="nixie")
@@ -388,7 +402,7 @@ class Torch(unittest.TestCase):
             self.assertRegex(output.getvalue(), expected)
 
     def test_docstrings(self):
-        for name in ("function", "conv2d", "linear", "relu", "gelu", "softmax", "max_pool2d", "avg_pool2d", "replace", "backend"):
+        for name in ("tensor", "function", "conv2d", "linear", "relu", "gelu", "softmax", "max_pool2d", "avg_pool2d", "replace", "backend"):
             test = doctest.DocTestParser().get_doctest(inspect.getdoc(getattr(nt, name)), {"nixie": nixie, "torch": torch}, name, name, 0)
             self.assertGreater(len(test.examples), 0, name)
             self.assertEqual(doctest.DocTestRunner(verbose=False).run(test).failed, 0, name)
