@@ -13,6 +13,9 @@ namespace nixie::python {
 
 namespace py = pybind11;
 
+struct DtypeArgument {
+  Dtype dtype = Dtype::f32;
+};
 /// An array or a number, which has no device.
 struct Operand {
   Tensor tensor;
@@ -29,8 +32,8 @@ inline constexpr bool is_class_of_python<Value> = true;
 [[noreturn]] void fail_without_init(py::handle object);
 /// The array that an object of Python is, null for other objects; without pybind11's look-up of the type.
 Value* array_of(py::handle object);
-/// From a Value, a number or nested lists of Python, or an array or number of numpy, which is copied; none for other
-/// objects.
+/// From a Value, a number or nested lists of Python, or another library's array or number, which is copied; none for
+/// other objects.
 std::optional<Operand> operand(py::handle object);
 /// The device of all operands; throws Fault::usage if two differ.
 Device& common_device(const std::vector<const Operand*>& operands);
@@ -49,10 +52,13 @@ std::optional<Dtype> dtype_of(py::handle object);
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 /// A Value of a copied array or number of numpy, or of what numpy makes an array of.
 std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype, Device& device);
+/// A Value in the memory of an array that has __dlpack__, or of a copy; the type is for elements that only numpy has.
+std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy,
+                                          std::optional<DtypeArgument> dtype = {});
+/// Whether another library's array is of numpy, or has __dlpack__ alone.
+inline bool is_of_numpy(py::handle object) { return PyObject_HasAttrString(object.ptr(), "__array_interface__"); }
+bool has_dlpack_alone(py::handle object);
 
-struct DtypeArgument {
-  Dtype dtype = Dtype::f32;
-};
 /// One axis or several.
 struct AxesArgument {
   Axes axes = {};

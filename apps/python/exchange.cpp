@@ -7,6 +7,7 @@
 
 #include "nixie/apps/python/arguments.h"
 #include "nixie/core/graph/storage.h"
+#include "nixie/core/step.h"
 
 namespace nixie::python {
 namespace {
@@ -157,18 +158,20 @@ struct ExchangeApi {
   int (*current_stream)(std::int32_t device_type, std::int32_t device_index, void** stream);
 };
 
-// That of a type; null where it has none.
+// The type that was last found to have one, as the look-up of an attribute takes as long as the exchange.
+auto& last_with_api() {
+  static auto& last = *new std::pair<py::object, const ExchangeApi*>(py::none(), nullptr);
+  return last;
+}
+
+// That of a type; null if it has none.
 const ExchangeApi* find_exchange_api(const py::object& type) {
-  static const py::str& name =
-      *new py::str(py::reinterpret_steal<py::str>(PyUnicode_InternFromString("__dlpack_c_exchange_api__")));
-  static auto& known =
-      *new std::pair<py::object, const ExchangeApi*>(py::none(), nullptr);  // of the type asked for last
-  if (known.first.is(type)) return known.second;
-  const py::object capsule = py::getattr(type, name, py::none());
+  if (last_with_api().first.is(type)) return last_with_api().second;
+  const py::object capsule = py::getattr(type, "__dlpack_c_exchange_api__", py::none());
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
   const auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (api && api->version.major != dlpack::kMajor) api = api->previous;
-  known = {type, api};
+  if (api) last_with_api() = {type, api};
   return api;
 }
 
@@ -224,23 +227,6 @@ Given ask_for_array(const py::object& object) {
   return given;
 }
 
-// `dtype` is for elements of a type that only numpy has.
-std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy,
-                                          std::optional<DtypeArgument> dtype) {
-  auto [array, stream] = ask_for_array(object);
-  const int type = array->array.device.type;
-  Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
-  try {
-    const Tensor tensor = from_dlpack(array.get(), device.backend(), stream);
-    static_cast<void>(array.release());
-    return make_value(copy == true ? tensor_of(tensor.array().clone(), device) : tensor, device);
-  } catch (const Error&) {  // it has gaps, or an address that no kernel reads
-    if (copy == false || type != dlpack::kCpu) throw;
-  }
-  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object),
-                    dtype ? std::optional(dtype->dtype) : std::nullopt, device);
-}
-
 // The type that an array of numpy gets: its own, or one that is asked for.
 Dtype dtype_for(const py::object& array, std::optional<Dtype> asked) {
   const auto name = array.attr("dtype").attr("name").cast<std::string>();
@@ -280,6 +266,27 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) try {
   return -1;
 }
 
+bool has_dlpack_alone(py::handle object) {
+  return last_with_api().first.is(py::type::handle_of(object)) ||
+         (!is_of_numpy(object) && PyObject_HasAttrString(object.ptr(), "__dlpack__"));
+}
+
+std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy,
+                                          std::optional<DtypeArgument> dtype) {
+  auto [array, stream] = ask_for_array(object);
+  const int type = array->array.device.type;
+  Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
+  try {
+    const Tensor tensor = from_dlpack(array.get(), device.backend(), stream);
+    static_cast<void>(array.release());
+    return make_value(copy == true ? evaluate(tensor, device.backend()) : tensor, device);
+  } catch (const Error&) {  // it has gaps, or an address that no kernel reads
+    if (copy == false || type != dlpack::kCpu) throw;
+  }
+  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object),
+                    dtype ? std::optional(dtype->dtype) : std::nullopt, device);
+}
+
 std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype, Device& device) {
   const auto numpy = py::module_::import("numpy");
   py::object source = numpy.attr("ascontiguousarray")(object);
@@ -310,7 +317,9 @@ void bind_exchange(py::module_& module) {
   module.def("from_numpy", [](py::handle object, std::optional<DtypeArgument> dtype, const std::string& device) {
     return from_numpy(object, dtype ? std::optional(dtype->dtype) : std::nullopt, Device::named(device));
   });
-  module.def("from_dlpack", &from_dlpack_object);
+  module.def("from_dlpack", [](const py::object& object, std::optional<bool> copy, std::optional<DtypeArgument> dtype) {
+    return from_dlpack_object(object, copy, dtype);
+  });
   module.def("to_object", &to_object);
   auto array = module.attr("Array").cast<py::class_<Value>>();
   array.def("__dlpack__", &to_capsule, py::kw_only(), py::arg("stream") = py::none(),

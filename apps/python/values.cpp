@@ -158,7 +158,11 @@ std::optional<Operand> operand(py::handle object) {
   if (PyBool_Check(object.ptr())) return Operand{Tensor(object.ptr() == Py_True), nullptr};
   if (PyFloat_Check(object.ptr())) return Operand{Tensor(PyFloat_AS_DOUBLE(object.ptr())), nullptr};
   if (PyLong_Check(object.ptr())) return whole_number(object);
-  if (PyObject_HasAttrString(object.ptr(), "__array_interface__")) {
+  if (has_dlpack_alone(object)) {
+    const auto value = from_dlpack_object(py::reinterpret_borrow<py::object>(object), /*copy=*/true);
+    return Operand{value->tensor(), &value->device()};
+  }
+  if (is_of_numpy(object)) {
     const auto value = from_numpy(object, {}, Device::standard());
     return Operand{value->tensor(), &value->device()};
   }

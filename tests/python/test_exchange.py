@@ -77,6 +77,29 @@ class Exchange(unittest.TestCase):
         self.assertEqual(np.array(x, dtype=np.float64).dtype, np.float64)
         self.assertEqual(np.exp(x.numpy()).shape, (2,))
 
+    def test_arrays_that_only_dlpack_reads(self):
+        class Other:
+            def __init__(self, numbers):
+                self.numbers = np.array(numbers, np.float32)
+                self.__dlpack__, self.__dlpack_device__ = self.numbers.__dlpack__, self.numbers.__dlpack_device__
+
+        x, whole = nx.array([1.0, 2.0]), nx.zeros(2)
+        for use in (lambda y: x + y, lambda y: y + x, lambda y: nx.where(x > 0, y + x * 0, x), lambda y: nx.maximum(x * 0, y), nx.abs, nx.asarray, nx.array,
+                    lambda y: whole.__setitem__(slice(None), y) or whole, nx.compile(lambda y: y), nx.compile(lambda y: {"a": (y + 0,)})):
+            other = Other([3, 4])
+            found = use(other)
+            other.numbers[:] = 0  # which was copied
+            found = found["a"][0] if isinstance(found, dict) else found
+            self.assertIn(found.tolist(), ([3, 4], [4, 6]))
+        other = Other([3, 4])
+        shared = nx.asarray(other, copy=False)
+        other.numbers[0] = 5
+        self.assertEqual(shared.tolist(), [5, 4])
+        traced = []
+        f = nx.compile(lambda y, word: traced.append(word) or y * 2)
+        self.assertEqual([f(Other([i]), "a").item() for i in range(3)], [0, 2, 4])
+        self.assertEqual(traced, ["a"])
+
     def test_what_numpy_has_not(self):
         x = nx.array([1.5], dtype=nx.bfloat16)
         self.assertEqual((x.tolist(), repr(x)), ([1.5], "array([1.5], dtype=bfloat16)"))

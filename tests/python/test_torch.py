@@ -131,6 +131,24 @@ class Torch(unittest.TestCase):
         y = nixie.arange(4.0).compute()
         self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
 
+    def test_tensors_are_operands(self):
+        for device in DEVICES:
+            x, array = torch.tensor([1.0, -2.0], device=device), nixie.ones(2, device=device)
+            f = nixie.compile(lambda x, y: (x * y).sum())
+            for use in (lambda: array + x, lambda: x + array, lambda: x @ array, lambda: array * x.half(), lambda: nixie.maximum(x, array), lambda: nixie.exp(x), lambda: f(x, array), lambda: f(x, x),
+                        lambda: nixie.grad(lambda y: (y * x).sum())(array)):
+                found = use()
+                self.assertIsInstance(found, nixie.Array)
+                self.assertEqual(found.device, device)
+                kept = torch.tensor(found.numpy())
+                y = array + x
+                x += 1  # what was built before reads the old elements
+                self.assertEqual(y.tolist(), (x.cpu()).tolist())
+                x -= 1
+                self.assertEqual(use().tolist(), kept.tolist())
+            with self.assertRaises((BufferError, RuntimeError)):
+                array + torch.ones(2, device=device, requires_grad=True)
+
     def test_tensor_of_an_array(self):
         for device in DEVICES:
             for name in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "uint8", "int8", "bool"):

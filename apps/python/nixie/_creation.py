@@ -14,8 +14,8 @@ def _device(device):
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """An array of a number, nested lists, or an array of nixie, numpy or another library. Numbers of Python become
-    bool, int32 or float32 (int64 where int32 is too small), arrays keep their type. What numpy holds is copied; to
-    share its memory use `from_dlpack`. Raises ValueError where `copy=False` asks for the impossible.
+    bool, int32 or float32 (int64 where int32 is too small), arrays keep their type. What another
+    library holds is copied; to share its memory use `from_dlpack`. Raises ValueError where `copy=False` asks for the impossible.
 
     >>> nixie.asarray([[1, 2], [3, 4]], dtype=nixie.float32)
     array([[1., 2.],
@@ -37,7 +37,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
         dtype = _type_of_number(obj) if dtype is None else dtype
         return _core.from_numpy(fitting(obj, dtype), dtype, _device(device))
     if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__") or copy is False:
-        return asarray(_from_dlpack(obj, None, copy, dtype), dtype=dtype, device=device, copy=False if copy is False else None)
+        return asarray(_from_dlpack(obj, None, copy is not False, dtype), dtype=dtype, device=device, copy=False if copy is False else None)
     if not hasattr(obj, "__array_interface__"):
         obj, dtype = _numbers(obj, dtype)
     return _core.from_numpy(obj, dtype, _device(device))
