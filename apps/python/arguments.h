@@ -26,8 +26,6 @@ struct Operand {
 template <class T>
 inline constexpr bool is_class_of_python = false;
 template <>
-inline constexpr bool is_class_of_python<Dtype> = true;
-template <>
 inline constexpr bool is_class_of_python<Value> = true;
 [[noreturn]] void fail_without_init(py::handle object);
 /// The array that an object of Python is, null for other objects; without pybind11's look-up of the type.
@@ -107,8 +105,7 @@ void bind_trainer(py::module_& module);
 namespace pybind11::detail {
 
 template <class T>
-requires nixie::python::is_class_of_python<T>
-class type_caster<T> : public type_caster_base<T> {
+class caster_after_init : public type_caster_base<T> {
  public:
   bool load(handle source, bool convert) {
     const type_info* type = this->typeinfo;
@@ -118,6 +115,12 @@ class type_caster<T> : public type_caster_base<T> {
     return type_caster_base<T>::load(source, convert);
   }
 };
+template <class T>
+requires nixie::python::is_class_of_python<T>
+class type_caster<T> : public caster_after_init<T> {
+};
+template <>  // beside pybind11 3's own for every enum
+class type_caster<nixie::Dtype> : public caster_after_init<nixie::Dtype> {};
 template <>
 struct type_caster<nixie::python::Operand> {
   PYBIND11_TYPE_CASTER(nixie::python::Operand, const_name("nixie.Array"));
