@@ -45,6 +45,17 @@ np.sum(x); np.mean(x, axis=0); np.max(x); np.std(x, axis=1); xp.power(x, 2); xp.
 x[[True, False]]; x[:, [True, False, True]]; x[np.array([False, True]), 1]; c[np.array([[True, False, True], [False, True, False]])]; x[[False, False]]
 c[..., np.array([True, False, False, True])]; c[[0, 1], :, [True, False, False, True]]; x[NUMBERS > 2]
 xp.isclose(x, x + 1e-7); xp.isclose([np.inf, 1], [np.inf, 2]); xp.allclose(x, x); xp.allclose(x, x + 1); xp.isclose([np.nan, 1], [np.nan, 1], equal_nan=True)
+xp.flip([1, 2]); xp.expand_dims([1, 2], axis=0); xp.squeeze([[1], [2]]); xp.roll([1, 2, 3], 1); xp.pad([1, 2], 1); xp.take([3, 1], [1, 1]); xp.cumsum([1, 2]); xp.clip([1, 5], 2, 3)
+xp.zeros_like([1, 2]); xp.full_like([1.0], 2); xp.tensordot([[1, 2]], [[3], [4]], axes=1); xp.matmul([[1, 2]], [[3], [4]]); xp.meshgrid([1, 2], [3])[0]; xp.linalg.matrix_norm([[1.0, 2.0]])
+xp.linalg.outer([1, 2], [3, 4]); xp.linalg.cross([1, 2, 3], [0, 1, 0]); xp.linalg.vector_norm([3.0, -4.0], ord=1); xp.linalg.trace([[1, 2], [3, 4]]); xp.linalg.matrix_power([[1, 2], [3, 4]], 2)
+xp.split(x, 3, axis=1)[2]; xp.split(i, [1])[1]; xp.split(x[0], [2, 9])[2]; xp.atleast_1d(3.0); xp.atleast_2d(x[0]); xp.vstack([x, x[0]]); xp.hstack([x, x]); xp.hstack([x[0], [1.0]])
+xp.ravel(c); xp.transpose(c); xp.transpose(c, (1, 2, 0)); xp.swapaxes(c, 0, -1); xp.fliplr(x); xp.flipud(x); xp.dot(x, 3); xp.dot(x, x[0]); xp.dot(c, c.transpose(0, 2, 1)); xp.inner(x, x)
+xp.inner(x[0], 2); xp.outer(x, i); xp.kron(x[:, :2], i); xp.kron(x[0], c); xp.diag(x); xp.diag(x, -1); xp.diag(i[0], 2); xp.diag(x[0] / 0, -1); xp.trace(x); xp.trace(c, 1); xp.ptp(x); xp.ptp(i, axis=0)
+xp.quantile(x, 0.3); xp.quantile(i, 0.7, axis=0); xp.quantile(x, 1, axis=1); xp.quantile([1, np.nan], 0.5); xp.percentile(x, 35); xp.median(x); xp.median(i, axis=-1); xp.average(x)
+xp.average(x, weights=abs(x)); xp.average(x, axis=0, weights=[1, 2]); xp.average(x, axis=-1, weights=[1, 2, 3]); xp.nan_to_num(i); xp.nan_to_num([np.nan, 1.0], nan=2.0)
+xp.nan_to_num(np.float32([np.inf, -np.inf, np.nan])); xp.nansum([1, np.nan]); xp.nanmean([[1, np.nan], [3, 4]], axis=0); xp.array_equal(x, x); xp.array_equal(x, i); xp.array_equal(x, c)
+xp.interp(x, [0.0, 2.0, 5.0], [1.0, 0.0, 7.0]); xp.interp([0.0, 1.0, 1.5], [0.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 6.0]); xp.interp(0.5, [0.0], [7.0])
+xp.linalg.norm(x); xp.linalg.norm(x, axis=1); xp.linalg.norm(x[0], 1); xp.linalg.norm(x, "fro"); xp.linalg.norm(x, -np.inf); xp.linalg.norm(c, 1, axis=(2, 0), keepdims=True); xp.linalg.norm(x, 3, axis=0)
 x.astype(xp.int32); i.astype(xp.float64); x.astype("float16"); (x * 2).astype(bool)
 """
 
@@ -154,6 +165,13 @@ class Numpy(unittest.TestCase):
             (lambda: x[[True, False, True]], IndexError, "a mask of shape (3,) for axes of shape (2,)"),
             (lambda: x.sum(out=x), TypeError, "out[...] = sum(x)"),
             (lambda: nx.zeros(2.5), TypeError, "a float, expected int"),
+            (lambda: nx.split(x, 2, axis=1), ValueError, "3 elements has no 2 equal parts"),
+            (lambda: nx.median([]), ValueError, "no elements"),
+            (lambda: nx.average(x, weights=[1, 2, 3]), ValueError, "weights of shape (3,)"),
+            (lambda: nx.diag(nx.ones((1, 1, 1))), ValueError, "expected 1 or 2 axes"),
+            (lambda: nx.interp([1.0], [1.0], [1.0, 2.0]), ValueError, "two vectors as long"),
+            (lambda: nx.linalg.norm(nx.asarray(CUBE), 1), ValueError, "wants an axis"),
+            (lambda: nx.flip("a"), TypeError, "no array of real numbers"),
             (lambda: nx.concatenated, AttributeError, "no attribute 'concatenated'"),
             (lambda: nx.zeros(3, dtype="int16"), ValueError, "int16 is unknown, expected one of"),
             (lambda: nx.zeros(3, device="tpu"), ValueError, "tpu"),

@@ -43,6 +43,11 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     return _core.from_numpy(obj, dtype, _device(device))
 
 
+def array_of(x):
+    """x, or the array of what Python or another library holds."""
+    return x if isinstance(x, Array) else asarray(x)
+
+
 def _type_of_number(number):
     small = type(number) is not int or -(2**31) <= number < 2**31
     return DEFAULTS[type(number)] if small else _core.int64
@@ -149,6 +154,7 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
     >>> nixie.full_like(nixie.zeros(2), 3)
     array([3., 3.], dtype=float32)
     """
+    x = array_of(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
 
 
@@ -259,6 +265,7 @@ def meshgrid(*arrays, indexing="xy"):
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is {indexing!r}, expected 'xy' or 'ij'")
+    arrays = [array_of(each) for each in arrays]
     count = len(arrays)
     order = list(range(count))
     if indexing == "xy" and count > 1:

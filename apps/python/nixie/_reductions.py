@@ -3,7 +3,7 @@
 import math
 
 from . import _core
-from ._creation import asarray
+from ._creation import array_of
 from ._elementwise import named
 from ._manipulation import normal_axis
 from ._types import as_dtype, isdtype
@@ -17,7 +17,7 @@ def _sum_type(x, dtype):
 
 def _accumulate(op):
     def reduce(x, axis, dtype, keepdims):
-        x = asarray(x)
+        x = array_of(x)
         to = _sum_type(x, dtype)
         if to is not None and (x.dtype != to):
             x = _core.cast(x, to if to.itemsize >= 4 or isdtype(to, "real floating") else _core.int64)
@@ -78,7 +78,7 @@ def var(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
     >>> nixie.var(nixie.array([1.0, 3.0]), correction=1).item()
     2.0
     """
-    x, correction = asarray(x), correction or ddof
+    x, correction = array_of(x), correction or ddof
     found = _core.variance(x, axis, keepdims)
     if correction == 0:
         return found
@@ -105,6 +105,7 @@ def count_nonzero(x, /, axis=None, *, keepdims=False):
 
 
 def _scan(x, axis, initial, dtype, scan, neutral):
+    x = array_of(x)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"a cumulative function of an array of shape {x.shape} wants an axis")

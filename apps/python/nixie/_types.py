@@ -143,7 +143,9 @@ def astype(x, dtype, /, *, copy=True, device=None):
     >>> nixie.astype(nixie.array([1.9, -1.9]), nixie.int32)
     array([ 1, -1], dtype=int32)
     """
-    to = as_dtype(dtype)
+    from ._creation import array_of
+
+    x, to = array_of(x), as_dtype(dtype)
     result = x if x.dtype == to and not copy else _core.cast(x, to)
     return result if device is None else result.to_device(device)
 
