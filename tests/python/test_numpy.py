@@ -19,7 +19,7 @@ x > 2; (x > 2) & (x < 4); (x > 2) | (i == 1); (x > 2) ^ (i == 1); ~(x > 2)
 x @ x.T; i @ i.T; x @ x[0]; c @ xp.ones((4, 2), dtype=xp.float32); x.dot(x.T)
 x[0]; x[1, 2]; x[:, 1]; x[-1]; x[::-1]; x[:, ::-2]; x[..., 0]; x[None]; x[:, None, 1]; c[1, ..., ::3]; c[0, 1:, None]
 x[[1, 0]]; x[:, [0, 2]]; x[[0, 1], [2, 0]]; c[:, [0, 2], [1, 3]]; c[[0, 1], :, [1, 3]]; c[[[0], [1]], [0, 2]]; c[1, [0, 2]]
-c[0, :, [1, 2]]; c[:, :, [1, 2]][..., None]; x[[]]; x[1:1]; c[..., [3, 0]]; c[..., [3, 0], None]; c[None, ..., [2], 3]; c[0, ..., [-4, 3]]; c[[1], ..., 3]; c[-1, [-1, 0], -2:]
+c[0, :, [1, 2]]; c[:, :, [1, 2]][..., None]; x[[]]; x[1:1]; c[..., [3, 0]]; c[..., [3, 0], None]; c[0, [1, 0], ..., 2]; c[:, [1, 0], ..., 2]; c[1:, 2, ..., [1, 3]]; c[None, [1], ..., [0, 2], 1]; c[None, ..., [2], 3]; c[0, ..., [-4, 3]]; c[[1], ..., 3]; c[-1, [-1, 0], -2:]
 x.sum(); x.sum(axis=0); x.sum(axis=(0, 1)); x.sum(axis=1, keepdims=True); x.mean(axis=0); x.max(axis=1); x.min(); x.prod(axis=1)
 x.std(axis=0); x.var(); x.argmax(axis=1); x.argmin(); (x > 3).any(axis=0); (x > 3).all(); i.sum(axis=0)
 xp.exp(x); xp.log(abs(x)); xp.sqrt(abs(x)); xp.sin(x); xp.cos(x); xp.tanh(x); xp.expm1(x); xp.log1p(abs(x)); xp.floor(x); xp.round(x)
