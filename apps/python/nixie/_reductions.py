@@ -78,21 +78,26 @@ def var(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
     >>> nixie.var(nixie.array([1.0, 3.0]), correction=1).item()
     2.0
     """
-    x, correction = array_of(x), correction or ddof
+    x = array_of(x)
     found = _core.variance(x, axis, keepdims)
-    if correction == 0:
-        return found
+    return found if (by := _corrected(x, found, correction or ddof)) == 1 else found * by
+
+
+def _corrected(x, found, correction):
+    """n / (n - correction), for n elements of x to each one that was found."""
     count = x.size // found.size if found.size else 0
-    return found * (count / (count - correction) if count > correction else math.nan)
+    return 1 if correction == 0 else count / (count - correction) if count > correction else math.nan
 
 
 def std(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
-    """The square root of `var`.
+    """The square root of `var`, whose gradient is 0 where all elements are equal.
 
     >>> nixie.std(nixie.array([1.0, 3.0])).item()
     1.0
     """
-    return _core.sqrt(var(x, axis, correction=correction or ddof, keepdims=keepdims))
+    x = array_of(x)
+    found = _core.stddev(x, axis, keepdims)
+    return found if (by := _corrected(x, found, correction or ddof)) == 1 else found * math.sqrt(by)
 
 
 def count_nonzero(x, /, axis=None, *, keepdims=False):
