@@ -41,8 +41,8 @@ py::object item(Value& value) {
 
 bool both_bool(const Tensor& a, const Tensor& b) { return a.dtype() == Dtype::boolean && b.dtype() == Dtype::boolean; }
 
-// A whole number of Python beside an array of integers must be one of its type.
-void check_fits(const Operand& number, const Operand& array) {
+// A whole number of Python beside an array of integers must be one of its type, but where the two are compared.
+void fit(const Operand& number, Operand& array, bool is_comparison) {
   const auto* constant = std::get_if<Constant>(&number.tensor.node().op);
   if (!constant || !array.device || number.tensor.dtype() != Dtype::i32 || is_floating(array.tensor.dtype()) ||
       array.tensor.dtype() == Dtype::boolean)
@@ -50,12 +50,18 @@ void check_fits(const Operand& number, const Operand& array) {
   visit_dtype(array.tensor.dtype(), [&](auto type) {
     if constexpr (std::is_integral_v<decltype(type)>) {
       using Limits = std::numeric_limits<decltype(type)>;
-      check(constant->value >= static_cast<double>(Limits::min()) &&
-                constant->value <= static_cast<double>(Limits::max()),
-            "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
+      const bool fits = constant->value >= static_cast<double>(Limits::min()) &&
+                        constant->value <= static_cast<double>(Limits::max());
+      check(fits || is_comparison, "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
             name_in_python(array.tensor.dtype()));
+      if (!fits) array.tensor = cast(array.tensor, Dtype::i64);
     }
   });
+}
+
+// The last 8 bits: sums of bytes wrap around, where a conversion takes the nearest number.
+Tensor wrapped(const Tensor& x, Dtype dtype) {
+  return cast(dtype == Dtype::u8 ? x & 255 : ((x + 128) & 255) - 128, dtype);
 }
 
 // numpy's matmul, of the operands' type also for integers: matmul gives i32 of bytes and refuses i64, whose products
@@ -64,7 +70,8 @@ Tensor product(const Tensor& a, const Tensor& b) {
   const Dtype dtype = promote(a.dtype(), b.dtype());
   if (dtype != Dtype::i64) {
     const Tensor result = matmul(a, b);
-    return result.dtype() == dtype ? result : cast(result, dtype);
+    if (result.dtype() == dtype) return result;
+    return dtype == Dtype::u8 || dtype == Dtype::i8 ? wrapped(result, dtype) : cast(result, dtype);
   }
   matmul(cast(a, Dtype::f32), cast(b, Dtype::f32));  // checks the shapes
   const Tensor rows = a.rank() == 1 ? expand_dims(a, {0}) : a, columns = b.rank() == 1 ? expand_dims(b, {1}) : b;
@@ -86,7 +93,7 @@ Tensor power(const Tensor& a, const Tensor& b) {
 struct Binary {
   const char* name;
   Tensor (*op)(const Tensor&, const Tensor&);
-  bool reflects = true;  ///< has __rNAME__ and __iNAME__
+  bool reflects = true;  ///< has __rNAME__ and __iNAME__, as all but comparisons
 };
 #define OPERATOR(expression) [](const Tensor& a, const Tensor& b) -> Tensor { return expression; }
 const Binary kBinary[] = {
@@ -113,10 +120,10 @@ const Binary kBinary[] = {
 #undef OPERATOR
 
 py::object apply(const Binary& binary, py::handle x, py::handle y) {
-  const auto a = operand(x), b = operand(y);
+  auto a = operand(x), b = operand(y);
   if (!a || !b) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  check_fits(*a, *b);
-  check_fits(*b, *a);
+  fit(*a, *b, !binary.reflects);
+  fit(*b, *a, !binary.reflects);
   Device& device = common_device({&*a, &*b});
   return py::cast(make_value(binary.op(a->tensor, b->tensor), device));
 }
@@ -287,6 +294,9 @@ void bind_values(py::module_& module) {
       .def("__invert__", [](Value& self) {
         return make_value(self.dtype() == Dtype::boolean ? !self.tensor() : ~self.tensor(), self.device());
       });
+  module.def("wrapped", [](Value& self, DtypeArgument dtype) {
+    return make_value(wrapped(self.tensor(), dtype.dtype), self.device());
+  });
   module.def("is_stored", [](Value& self) { return is_stored(self.tensor()); });
   module.def("alias", [](Value& self) { return make_value(self.tensor(), self.device()); });
   module.def("has_device", [](const std::string& name) {

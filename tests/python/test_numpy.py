@@ -127,6 +127,25 @@ class Numpy(unittest.TestCase):
             self.assertTrue(x.dtype == other)
         for other in (nx.float32, "float32", np.float32, "no type", None, 3):
             self.assertFalse(x.dtype == other)
+        for dtype in ("uint8", "int8"):  # arithmetic wraps around
+            x = np.array([[100, 90, 80], [7, 120, 55]], dtype)
+            ours = nx.asarray(x)
+            for function in (lambda xp, x: x @ x.T, lambda xp, x: x[0] @ x[1], lambda xp, x: xp.tensordot(x, x), lambda xp, x: xp.einsum("ij,kj->ik", x, x), lambda xp, x: xp.sum(x, dtype=x.dtype),
+                             lambda xp, x: xp.prod(x, dtype=x.dtype, axis=0), lambda xp, x: x * x + x):
+                found, expected = function(nx, ours), function(np, x)
+                self.assertEqual((found.dtype.name, found.tolist()), (expected.dtype.name, expected.tolist()))
+            self.assertEqual(nx.vecdot(ours, ours).tolist(), (x * x).sum(axis=1, dtype=dtype).tolist())
+        for dtype in ("bool", "uint8", "int8", "int32", "int64", "float32"):
+            x = WHOLE.astype(dtype)
+            for subscripts in ("ij,kj->ik", "ij,ij", "ij,ik->", "ij,ij->ij", "ij, lj -> li", "ij->j", "ii->i", "ij,jj"):
+                given = [x[:, : len(x)] if term in ("ii", "jj") or subscripts[-2:] == "jj" else x for term in subscripts.split("->")[0].split(",")]
+                found, expected = nx.einsum(subscripts, *map(nx.asarray, given)), np.einsum(subscripts, *given)
+                self.assertEqual((found.dtype.name, found.tolist()), (expected.dtype.name, expected.tolist()), subscripts)
+        for number in (-3, 300, 2**40, -(2**40)):  # comparisons know every number
+            ours = nx.array([0, 5, 255], dtype=nx.uint8)
+            found = [ours < number, ours >= number, number == ours, nx.not_equal(ours, number), nx.asarray(WHOLE) > 2**40 if number > 300 else ours > number]
+            self.assertEqual([each.tolist()[0] for each in found[:4]], [number > 0, number < 0, False, True])
+            self.assertFalse(bool(found[4].all()) and number > 0)
         self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
 

@@ -22,7 +22,9 @@ def _accumulate(op):
         if to is not None and (x.dtype != to):
             x = _core.cast(x, to if to.itemsize >= 4 or isdtype(to, "real floating") else _core.int64)
         result = op(x, axis, keepdims)
-        return result if to is None or result.dtype == to else _core.cast(result, to)
+        if to is None or result.dtype == to:
+            return result
+        return (_core.wrapped if to in (_core.int8, _core.uint8) else _core.cast)(result, to)
 
     return reduce
 

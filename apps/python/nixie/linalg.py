@@ -177,4 +177,25 @@ def einsum(subscripts, /, *operands):
     >>> nixie.linalg.einsum("ij,kj->ik", nixie.ones((2, 3)), nixie.ones((4, 3))).shape
     (2, 4)
     """
-    return _core.einsum(subscripts, operands)
+    arrays = [_array_of(each) for each in operands]
+    to = _result_type(*arrays)
+    if to == _core.int64 and len(arrays) > 1 and "..." not in subscripts:
+        return _sum_of_products(subscripts.replace(" ", ""), arrays)
+    found = _core.einsum(subscripts, arrays)  # of bytes and bools int32
+    if to in (_core.int8, _core.uint8):
+        return _core.wrapped(found, to)
+    return _core.cast(found, to) if to == _core.bool else found
+
+
+def _sum_of_products(subscripts, arrays):
+    """einsum with every product in memory: matrix products are not computed in int64."""
+    terms, arrow, out = subscripts.partition("->")
+    labels = sorted(set(terms) - {","})
+    product = 1
+    for term, x in zip(terms.split(","), arrays):
+        own = [each for each in labels if each in term]
+        x = _core.einsum(f"{term}->{''.join(own)}", [x])
+        sizes = dict(zip(own, x.shape))
+        product = product * _core.reshape(x, [sizes.get(each, 1) for each in labels])
+    out = out if arrow else [each for each in labels if terms.count(each) == 1]
+    return _core.einsum(f"{''.join(labels)}->{''.join(out)}", [product])
