@@ -41,8 +41,8 @@ py::object item(Value& value) {
 
 bool both_bool(const Tensor& a, const Tensor& b) { return a.dtype() == Dtype::boolean && b.dtype() == Dtype::boolean; }
 
-// A whole number of Python beside an array of integers must be one of its type, but where the two are compared.
-void fit(const Operand& number, Operand& array, bool is_comparison) {
+// A whole number of Python beside an array of integers must be one of its type, or the array becomes `wide`.
+void fit(const Operand& number, Operand& array, std::optional<Dtype> wide) {
   const auto* constant = std::get_if<Constant>(&number.tensor.node().op);
   if (!constant || !array.device || number.tensor.dtype() != Dtype::i32 || is_floating(array.tensor.dtype()) ||
       array.tensor.dtype() == Dtype::boolean)
@@ -52,9 +52,9 @@ void fit(const Operand& number, Operand& array, bool is_comparison) {
       using Limits = std::numeric_limits<decltype(type)>;
       const bool fits = constant->value >= static_cast<double>(Limits::min()) &&
                         constant->value <= static_cast<double>(Limits::max());
-      check(fits || is_comparison, "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
+      check(fits || wide, "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
             name_in_python(array.tensor.dtype()));
-      if (!fits) array.tensor = cast(array.tensor, Dtype::i64);
+      if (!fits) array.tensor = cast(array.tensor, *wide);
     }
   });
 }
@@ -93,14 +93,15 @@ Tensor power(const Tensor& a, const Tensor& b) {
 struct Binary {
   const char* name;
   Tensor (*op)(const Tensor&, const Tensor&);
-  bool reflects = true;  ///< has __rNAME__ and __iNAME__, as all but comparisons
+  bool reflects = true;            ///< has __rNAME__ and __iNAME__
+  std::optional<Dtype> wide = {};  ///< of integers beside a number that is none of their type
 };
 #define OPERATOR(expression) [](const Tensor& a, const Tensor& b) -> Tensor { return expression; }
 const Binary kBinary[] = {
     {"add", OPERATOR(a + b)},
     {"sub", OPERATOR(a - b)},
     {"mul", OPERATOR(a* b)},
-    {"truediv", OPERATOR(a / b)},
+    {"truediv", OPERATOR(a / b), true, Dtype::f32},
     {"floordiv", OPERATOR(floor_divide(a, b))},
     {"mod", OPERATOR(remainder(a, b))},
     {"pow", &power},
@@ -110,20 +111,20 @@ const Binary kBinary[] = {
     {"xor", OPERATOR(both_bool(a, b) ? a != b : a ^ b)},
     {"lshift", OPERATOR(a << b)},
     {"rshift", OPERATOR(a >> b)},
-    {"eq", OPERATOR(a == b), false},
-    {"ne", OPERATOR(a != b), false},
-    {"lt", OPERATOR(a < b), false},
-    {"le", OPERATOR(a <= b), false},
-    {"gt", OPERATOR(a > b), false},
-    {"ge", OPERATOR(a >= b), false},
+    {"eq", OPERATOR(a == b), false, Dtype::i64},
+    {"ne", OPERATOR(a != b), false, Dtype::i64},
+    {"lt", OPERATOR(a < b), false, Dtype::i64},
+    {"le", OPERATOR(a <= b), false, Dtype::i64},
+    {"gt", OPERATOR(a > b), false, Dtype::i64},
+    {"ge", OPERATOR(a >= b), false, Dtype::i64},
 };
 #undef OPERATOR
 
 py::object apply(const Binary& binary, py::handle x, py::handle y) {
   auto a = operand(x), b = operand(y);
   if (!a || !b) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  fit(*a, *b, !binary.reflects);
-  fit(*b, *a, !binary.reflects);
+  fit(*a, *b, binary.wide);
+  fit(*b, *a, binary.wide);
   Device& device = common_device({&*a, &*b});
   return py::cast(make_value(binary.op(a->tensor, b->tensor), device));
 }

@@ -146,6 +146,8 @@ class Numpy(unittest.TestCase):
             found = [ours < number, ours >= number, number == ours, nx.not_equal(ours, number), nx.asarray(WHOLE) > 2**40 if number > 300 else ours > number]
             self.assertEqual([each.tolist()[0] for each in found[:4]], [number > 0, number < 0, False, True])
             self.assertFalse(bool(found[4].all()) and number > 0)
+            np.testing.assert_allclose((ours / number).numpy(), np.array([0, 5, 255]) / number, rtol=1e-6)
+            np.testing.assert_allclose((number / (ours + 0)).numpy()[1:], number / np.array([5, 255]), rtol=1e-6)
         self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
 
