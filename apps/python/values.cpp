@@ -310,7 +310,6 @@ void bind_values(py::module_& module) {
     }
   });
   array.attr("__hash__") = py::none();
-  array.attr("__array_ufunc__") = py::none();  // numpy leaves operators with its arrays on the left to ours
   for (const Binary& binary : kBinary) {
     const std::string name = binary.name;
     array.def(("__" + name + "__").c_str(), [&binary](py::handle a, py::handle b) { return apply(binary, a, b); });

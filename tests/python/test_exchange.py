@@ -75,7 +75,18 @@ class Exchange(unittest.TestCase):
             self.assertEqual(found.tolist(), [2, 4])
         self.assertEqual(np.sum(np.asarray(x)), 3)
         self.assertEqual(np.array(x, dtype=np.float64).dtype, np.float64)
-        self.assertEqual(np.exp(x.numpy()).shape, (2,))
+        theirs = np.array([3, 5], np.float32)
+        for found, expected in ((np.sqrt(x * x), [1, 2]), (np.maximum(theirs, x), [3, 5]), (np.add(x, x), [2, 4]), (theirs - x, [2, 3]), (theirs > x, [True, True]),
+                                (theirs @ x, 13), (theirs**x, [3, 25]), (divmod(theirs, x)[1], [0, 1]), (np.absolute(-x), [1, 2]), (np.float64(2) ** x, [2, 4])):
+            self.assertIsInstance(found, nx.Array)
+            self.assertEqual(found.tolist(), expected)
+        same = theirs
+        theirs += x
+        np.multiply(x[1:], x[1:], out=theirs[1:])
+        self.assertEqual((type(theirs), theirs is same, theirs.tolist()), (np.ndarray, True, [4, 4]))
+        for use in (lambda: np.add.reduce(x), lambda: np.spacing(x), lambda: np.exp(x, where=[True, False]), lambda: np.exp(theirs, out=x)):
+            with self.assertRaisesRegex(TypeError, r"^numpy\..* takes no array of nixie here; give it x.numpy\(\)$"):
+                use()
 
     def test_arrays_that_only_dlpack_reads(self):
         class Other:
