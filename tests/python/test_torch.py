@@ -337,6 +337,7 @@ class Torch(unittest.TestCase):
         whole, mask = torch.arange(72, dtype=torch.int32).reshape(3, 4, 6) * 2**26, x > 0
         for function, given in (
             (lambda x: (x.sum(), x.mean(-1, keepdim=True), x.amax((0, 2)), x.amin(1), x.var(1), torch.var_mean(x, (0, 1), correction=0)[0]), (x,)),
+            (lambda x: (x.var(1, keepdim=True), *torch.var_mean(x, (0, 2), keepdim=True), x.std(0, correction=0), x.argmax(1, keepdim=True), x.prod(2, keepdim=True)), (x,)),
             (lambda x, m: (x.sum(), m.sum(), x + 1, x // 2, x * m), (whole, mask)), (lambda x, w: torch.bmm(x, w) @ w.transpose(1, 2), (x, w)),
             (lambda x: (x[:, 1:, ::2] + x[:, :3, -1:], x.transpose(0, 2).reshape(6, -1), x.permute(2, 0, 1)[1], x.unsqueeze(1).expand(-1, 2, -1, -1)), (x,)),
             (lambda x: (x.clamp(min=0), x.clamp(max=0.5), x.clamp(-1, 1), torch.where(x > 0, x, 2.0), x.abs().sqrt(), x.exp().log1p(), x**3, 2 / x), (x,)),
@@ -357,6 +358,56 @@ class Torch(unittest.TestCase):
                         found = [torch.autograd.grad(each, x, g, retain_graph=True, allow_unused=True)[0] for each in (a, b)]
                         if found[1] is not None:
                             self.close(*found)
+
+    def test_keywords_of_ops(self):
+        from nixie import _aten, _backend  # noqa: F401, which declares all of them
+
+        for name, function in _aten.OPS.items():
+            packet, _, overload = name.partition(".")
+            found = getattr(torch.ops.aten, packet, None)
+            if found is None or overload not in found.overloads():
+                continue
+            wanted = {each.name for each in getattr(found, overload)._schema.arguments if each.kwarg_only}
+            if wanted:
+                parameters = inspect.signature(function).parameters
+                free = any(each.kind == each.VAR_KEYWORD for each in parameters.values())
+                self.assertTrue(free or wanted <= set(parameters), (name, wanted, list(parameters)))
+
+    def test_attention(self):
+        def random(*shape, dtype=torch.float32):
+            return torch.randn(*shape).to(dtype)
+
+        for name, heads, dtype, options in (
+            ("plain", 4, torch.float32, {}), ("causal", 4, torch.float32, {"is_causal": True}), ("scale", 4, torch.float64, {"scale": 0.3}),
+            ("mask", 4, torch.float32, {"attn_mask": random(5, 7)}), ("mask of bools", 4, torch.float32, {"attn_mask": random(2, 1, 5, 7) > -1}),
+            ("empty row", 4, torch.float32, {"attn_mask": (torch.arange(5)[:, None] > 0).expand(5, 7)}), ("shared heads", 2, torch.float32, {"enable_gqa": True}),
+            ("bfloat16", 4, torch.bfloat16, {}), ("float16", 4, torch.float16, {"is_causal": True})):
+            torch._dynamo.reset()
+            given = [random(2, 4, 5, 8, dtype=dtype), random(2, heads, 7, 8, dtype=dtype), random(2, heads, 7, 8, dtype=dtype)]
+            g, function = random(2, 4, 5, 8, dtype=dtype), functools.partial(functional.scaled_dot_product_attention, **options)
+            found = []
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                for run in (torch.compile(function, backend="nixie"), function):
+                    inputs = [x.clone().requires_grad_() for x in given]
+                    y = run(*inputs)
+                    y.backward(g)
+                    found.append([y.detach().double(), *(x.grad.double() for x in inputs)])
+            for ours, theirs in zip(*found):
+                precision = 1e-4 if dtype.itemsize >= 4 else 2e-3 if dtype == torch.float16 else 2e-2
+                torch.testing.assert_close(ours, theirs, rtol=precision, atol=precision, msg=lambda text: f"{name}: {text}")
+            self.assertTrue(all("flash" not in line for line in logs.output), logs.output)
+
+    def test_transformers(self):
+        for layer in (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, activation="gelu", norm_first=True)):
+            torch._dynamo.reset()
+            x, theirs, found = torch.randn(2, 5, 16), copy.deepcopy(layer), []
+            for run, module in ((torch.compile(layer, backend="nixie"), layer), (theirs, theirs)):
+                given = x.clone().requires_grad_()
+                y = run(given)
+                y.square().sum().backward()
+                found.append([y.detach(), given.grad, *(each.grad for each in module.parameters())])
+            for ours, other in zip(*found):
+                torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-4)
 
     def test_ops_of_nets(self):
         """Nothing stays in torch."""
