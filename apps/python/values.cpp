@@ -210,9 +210,10 @@ std::optional<Dtype> dtype_of(py::handle object) {
     const std::string name = object.attr("__name__").cast<std::string>();
     return dtype_named_in_python(name == "float" ? "float32" : name == "int" ? "int32" : name);
   }
-  if (py::hasattr(object, "itemsize") && py::hasattr(object, "name"))
-    return dtype_named_in_python(object.attr("name").cast<std::string>());
-  return {};
+  if (!py::hasattr(object, "itemsize")) return {};
+  if (py::hasattr(object, "name")) return dtype_named_in_python(object.attr("name").cast<std::string>());
+  const std::string text = py::str(object);  // torch.float32
+  return dtype_named_in_python(text.substr(text.rfind('.') + 1));
 }
 
 void bind_values(py::module_& module) {

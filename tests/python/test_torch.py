@@ -148,6 +148,17 @@ class Torch(unittest.TestCase):
                 self.assertEqual(use().tolist(), kept.tolist())
             with self.assertRaises((BufferError, RuntimeError)):
                 array + torch.ones(2, device=device, requires_grad=True)
+        whole = nixie.arange(4.0)
+        whole[torch.tensor([1, 2])] = torch.tensor([5.0, 6.0])
+        whole[torch.tensor([True, False, False, False])] = 9
+        self.assertEqual(whole.tolist(), [9, 5, 6, 3])
+        for key in (torch.tensor([3, 0]), (torch.tensor([3, 0]), None), torch.tensor([True, False, True, False]), torch.tensor(1), torch.tensor([[0, 1]])):
+            self.assertEqual(whole[key].tolist(), torch.tensor(whole.tolist())[key].tolist())
+        for dtype in (torch.float16, torch.bfloat16, torch.float8_e5m2, torch.int64, torch.bool):
+            self.assertEqual(f"torch.{nixie.zeros(2, dtype=dtype).dtype}", str(dtype))
+        self.assertTrue(nixie.float32 == torch.float32)
+        with self.assertRaisesRegex(ValueError, "dtype int16 is unknown"):
+            nixie.zeros(2, dtype=torch.int16)
 
     def test_tensor_of_an_array(self):
         for device in DEVICES:

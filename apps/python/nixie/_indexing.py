@@ -13,7 +13,7 @@ _MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(m
 
 def _parts(x, key):
     """The key as a number, a slice or an array for each axis, and None for each new one; and whether arrays come apart."""
-    key = [_known_mask(each) for each in (key if isinstance(key, tuple) else (key,))]
+    key = [_known_mask(_ours(each)) for each in (key if isinstance(key, tuple) else (key,))]
     used = sum(_axes_of(each) for each in key)
     if used > x.ndim:
         raise IndexError(f"{used} indices for an array of {x.ndim} axes")
@@ -27,6 +27,14 @@ def _parts(x, key):
         parts += [each] if each is None or each is ... else _positions(x, each, axis) if _is_mask(each) else [_entry(x, each, axis)]
         axis += _axes_of(each)
     return [each for each in parts if each is not ...], _are_apart(parts)
+
+
+def _ours(each):
+    """Arrays that only DLPack reads as ours, or as numpy's where the host knows their values."""
+    if isinstance(each, Array) or hasattr(each, "__array_interface__") or not hasattr(each, "__dlpack__"):
+        return each
+    each = asarray(each)
+    return each.numpy() if each.device == "cpu" else each
 
 
 def _known_mask(each):
@@ -140,6 +148,7 @@ def set(x, key, value):
         if isdtype(value.dtype, "real floating") and not isdtype(x.dtype, "real floating"):
             raise TypeError(f"an array of {x.dtype} cannot hold {value.dtype}; use astype")
         value = _core.cast(value, x.dtype)
+    key = _ours(key)
     mask = asarray(key, device=x.device) if hasattr(key, "__array_interface__") or isinstance(key, Array) else None
     if mask is not None and mask.dtype == _core.bool and (isinstance(key, Array) or _rank(value) <= x.ndim - mask.ndim):
         return x._rebind(_masked(x, mask, value))
