@@ -85,12 +85,11 @@ struct Call {
           py::cast(make_value(Array::from(std::vector<float>{static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))}, {}),
                               device ? *device : Device::standard())));
       add_array(made.back().cast<Value&>());
-    } else if (is_plain_constant(object)) {
-      add_constant(py::reinterpret_borrow<py::object>(object), constants);
-    } else if (has_dlpack_alone(object)) {  // what reads its memory comes before its later writes
+    } else if (!is_plain_constant(object) && has_dlpack_alone(object)) {
+      // Its memory, without a copy: the plan reads it before what is written there later.
       made.push_back(py::cast(from_dlpack_object(py::reinterpret_borrow<py::object>(object), {})));
       add_array(made.back().cast<Value&>());
-    } else if (is_of_numpy(object)) {
+    } else if (!is_plain_constant(object) && is_of_numpy(object)) {
       made.push_back(py::cast(from_numpy(object, {}, device ? *device : Device::standard())));
       add_array(made.back().cast<Value&>());
     } else if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {

@@ -69,7 +69,7 @@ Tensor wrapped(const Tensor& x, Dtype dtype) {
 Tensor product(const Tensor& a, const Tensor& b) {
   const Dtype dtype = promote(a.dtype(), b.dtype());
   if (dtype != Dtype::i64) {
-    const Tensor result = matmul(a, b);
+    Tensor result = matmul(a, b);
     if (result.dtype() == dtype) return result;
     return dtype == Dtype::u8 || dtype == Dtype::i8 ? wrapped(result, dtype) : cast(result, dtype);
   }
