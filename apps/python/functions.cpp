@@ -203,9 +203,11 @@ class Compiled {
   std::unordered_map<std::string, std::unique_ptr<Plan>> plans_;
 };
 
-// What a gradient is taken with respect to: a node of its own, so that other uses of the same value do not count.
+// What a gradient is taken with respect to: a node of its own, so that other uses of the same value do not count. Plans
+// have none.
 const Elementwise argument{"argument", [](auto x) { return x; },
-                           [](const Tensor& g, const Tensor&, const Tensor&) { return Gradients{g}; }};
+                           [](const Tensor& g, const Tensor&, const Tensor&) { return Gradients{g}; },
+                           ElementwiseTraits{.domain = {}, .is_listed = false}};
 
 }  // namespace
 

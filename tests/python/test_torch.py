@@ -420,6 +420,21 @@ class Torch(unittest.TestCase):
             for ours, other in zip(*found):
                 torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-4)
 
+    def test_shared_layers(self):
+        """A gradient by a weight counts one use of it, though the other operands are expressions of the weight, too."""
+        image, rows = torch.randn(3, 4, 6, 6), torch.randn(5, 4)
+        for layer, x in ((nn.Conv2d(4, 4, 3, padding=1), image), (nn.Conv2d(4, 4, 3, padding=1, groups=4), image), (nn.Linear(4, 4), rows),
+                         (nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)), image), (nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(4, 4, 1)), image),
+                         (nn.ConvTranspose2d(4, 4, 3, padding=1), image), (nn.Sequential(nn.GroupNorm(2, 4), nn.AvgPool2d(3, 1, 1), nn.Conv2d(4, 4, 1)), image)):
+            torch._dynamo.reset()
+            theirs, found = copy.deepcopy(layer), []
+            for module, run in ((layer, torch.compile(lambda x: layer(layer(layer(x).tanh()) + x), backend="nixie")), (theirs, lambda x: theirs(theirs(theirs(x).tanh()) + x))):
+                given = x.clone().requires_grad_()
+                run(given).backward(torch.sin(torch.arange(x.numel()) ** 2.0).reshape(x.shape))
+                found.append([given.grad, *(each.grad for each in module.parameters()), *module.buffers()])
+            for ours, other in zip(*found):
+                torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-3)
+
     def test_ops_of_nets(self):
         """Nothing stays in torch."""
         def in_place(x):
