@@ -13,15 +13,25 @@ namespace nixie::python {
 
 namespace py = pybind11;
 
+struct DtypeArgument {
+  Dtype dtype = Dtype::f32;
+};
 /// An array or a number, which has no device.
 struct Operand {
   Tensor tensor;
   Device* device = nullptr;
 };
+/// True for the classes that Python sees. Their methods raise TypeError for an object of __new__ alone, as that of a
+/// subclass is until its __init__ calls the base's; pybind11 would hand them memory that holds nothing.
+template <class T>
+inline constexpr bool is_class_of_python = false;
+template <>
+inline constexpr bool is_class_of_python<Value> = true;
+[[noreturn]] void fail_without_init(py::handle object);
 /// The array that an object of Python is, null for other objects; without pybind11's look-up of the type.
 Value* array_of(py::handle object);
-/// From a Value, a number or nested lists of Python, or an array or number of numpy, which is copied; none for other
-/// objects.
+/// From a Value, a number or nested lists of Python, or another library's array or number, which is copied; none for
+/// other objects.
 std::optional<Operand> operand(py::handle object);
 /// The device of all operands; throws Fault::usage if two differ.
 Device& common_device(const std::vector<const Operand*>& operands);
@@ -31,6 +41,7 @@ inline std::unique_ptr<Value> make_value(Tensor tensor, Device& device) {
 }
 /// The type by its name in Python: float64, ..., bool.
 Dtype dtype_named_in_python(const std::string& name);
+std::optional<Dtype> find_dtype(const std::string& name);
 std::string_view name_in_python(Dtype dtype);
 /// From a nixie.dtype, its name, numpy's type, or float, int and bool of Python.
 std::optional<Dtype> dtype_of(py::handle object);
@@ -39,10 +50,13 @@ std::optional<Dtype> dtype_of(py::handle object);
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 /// A Value of a copied array or number of numpy, or of what numpy makes an array of.
 std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype, Device& device);
+/// A Value in the memory of an array that has __dlpack__, or of a copy; the type is for elements that only numpy has.
+std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy,
+                                          std::optional<DtypeArgument> dtype = {});
+/// Whether another library's array is of numpy, or has __dlpack__ alone.
+inline bool is_of_numpy(py::handle object) { return PyObject_HasAttrString(object.ptr(), "__array_interface__"); }
+bool has_dlpack_alone(py::handle object);
 
-struct DtypeArgument {
-  Dtype dtype = Dtype::f32;
-};
 /// One axis or several.
 struct AxesArgument {
   Axes axes = {};
@@ -90,6 +104,23 @@ void bind_trainer(py::module_& module);
 
 namespace pybind11::detail {
 
+template <class T>
+class caster_after_init : public type_caster_base<T> {
+ public:
+  bool load(handle source, bool convert) {
+    const type_info* type = this->typeinfo;
+    if (type && PyObject_TypeCheck(source.ptr(), type->type) &&
+        !reinterpret_cast<instance*>(source.ptr())->get_value_and_holder(type).holder_constructed())
+      nixie::python::fail_without_init(source);
+    return type_caster_base<T>::load(source, convert);
+  }
+};
+template <class T>
+requires nixie::python::is_class_of_python<T>
+class type_caster<T> : public caster_after_init<T> {
+};
+template <>  // beside pybind11 3's own for every enum
+class type_caster<nixie::Dtype> : public caster_after_init<nixie::Dtype> {};
 template <>
 struct type_caster<nixie::python::Operand> {
   PYBIND11_TYPE_CASTER(nixie::python::Operand, const_name("nixie.Array"));

@@ -1,10 +1,13 @@
 // Memory shared with other libraries: the buffer protocol, numpy's arrays, and DLPack in both directions.
 #include "nixie/core/graph/exchange.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "nixie/apps/python/arguments.h"
 #include "nixie/core/graph/storage.h"
+#include "nixie/core/step.h"
 
 namespace nixie::python {
 namespace {
@@ -35,6 +38,13 @@ struct HostMemory {
   Dtype dtype;
   std::vector<py::ssize_t> shape, strides;  ///< strides in bytes
 };
+
+}  // namespace
+
+template <>
+inline constexpr bool is_class_of_python<HostMemory> = true;
+
+namespace {
 
 HostMemory host_memory(Value& value) {
   const Tensor stored = value.stored();
@@ -143,18 +153,60 @@ struct ExchangeApi {
   const ExchangeApi* previous;
   void* allocate;
   int (*managed_from)(void* object, dlpack::Managed** array);
-  void *to_object, *array_from;
+  int (*to_object)(dlpack::Managed* array, void** object);
+  void* array_from;
   int (*current_stream)(std::int32_t device_type, std::int32_t device_index, void** stream);
 };
 
-// Null for arrays without it, and for those whose gradients are asked for: their own error says what to do.
-const ExchangeApi* exchange_api(const py::object& object) {
-  const py::object capsule = py::getattr(py::type::of(object), "__dlpack_c_exchange_api__", py::none());
+// The type that was last found to have one, as the look-up of an attribute takes as long as the exchange.
+auto& last_with_api() {
+  static auto& last = *new std::pair<py::object, const ExchangeApi*>(py::none(), nullptr);
+  return last;
+}
+
+// That of a type; null if it has none.
+const ExchangeApi* find_exchange_api(const py::object& type) {
+  if (last_with_api().first.is(type)) return last_with_api().second;
+  const py::object capsule = py::getattr(type, "__dlpack_c_exchange_api__", py::none());
   if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
   const auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
   while (api && api->version.major != dlpack::kMajor) api = api->previous;
-  const bool wants_gradients = py::bool_(py::getattr(object, "requires_grad", py::bool_(false)));
-  return wants_gradients ? nullptr : api;
+  if (api) last_with_api() = {type, api};
+  return api;
+}
+
+// Null for arrays without it, and for those whose gradients are asked for: their own error says what to do.
+const ExchangeApi* exchange_api_of(const py::object& object) {
+  static const py::str& name =
+      *new py::str(py::reinterpret_steal<py::str>(PyUnicode_InternFromString("requires_grad")));
+  const ExchangeApi* api = find_exchange_api(py::type::of(object));
+  return api && py::bool_(py::getattr(object, name, py::bool_(false))) ? nullptr : api;
+}
+
+// The stream on which another library works now; the CPU has none.
+void* stream_of(const ExchangeApi& api, int device_type, int device_index) {
+  void* stream = nullptr;
+  if (device_type == dlpack::kCuda && api.current_stream(device_type, device_index, &stream) != 0)
+    throw py::error_already_set();
+  return stream;
+}
+
+// The array as an object of another library's type, in order with what its present stream does later.
+py::object to_object(py::handle given, const py::object& type) {
+  Value* const value = array_of(given);
+  if (!value)
+    throw py::type_error(fmt::format("expected an array of nixie, found a {}", Py_TYPE(given.ptr())->tp_name));
+  const ExchangeApi* api = find_exchange_api(type);
+  check(api != nullptr, "the type ", std::string(py::str(type)),
+        " has no __dlpack_c_exchange_api__; use its from_dlpack");
+  const Tensor stored = value->stored();
+  Backend& backend = value->device().backend();
+  const MemoryPlace place = backend.memory_place();
+  Owned array(to_dlpack(stored, backend, stream_of(*api, place.device_type, place.device_index)));
+  void* made = nullptr;
+  if (api->to_object(array.get(), &made) != 0) throw py::error_already_set();
+  static_cast<void>(array.release());
+  return py::reinterpret_steal<py::object>(static_cast<PyObject*>(made));
 }
 
 struct Given {
@@ -163,33 +215,38 @@ struct Given {
 };
 
 Given ask_for_array(const py::object& object) {
-  const ExchangeApi* api = exchange_api(object);
+  const ExchangeApi* api = exchange_api_of(object);
   if (!api) {
     const int type = py::int_(object.attr("__dlpack_device__")()[py::int_(0)]);
     return {take(ask_for_capsule(object, type == dlpack::kCuda))};
   }
-  Given given;
   dlpack::Managed* array = nullptr;
   if (api->managed_from(object.ptr(), &array) != 0) throw py::error_already_set();
-  given.array.reset(array);
-  const dlpack::Device at = array->array.device;
-  if (at.type == dlpack::kCuda && api->current_stream(at.type, at.index, &given.stream) != 0)
-    throw py::error_already_set();
+  Given given{Owned(array)};
+  given.stream = stream_of(*api, array->array.device.type, array->array.device.index);
   return given;
 }
 
-std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy) {
-  auto [array, stream] = ask_for_array(object);
-  const int type = array->array.device.type;
-  Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
-  try {
-    const Tensor tensor = from_dlpack(array.get(), device.backend(), stream);
-    static_cast<void>(array.release());
-    return make_value(copy == true ? tensor_of(tensor.array().clone(), device) : tensor, device);
-  } catch (const Error&) {  // it has gaps, or an address that no kernel reads
-    if (copy == false || type != dlpack::kCpu) throw;
-  }
-  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object), {}, device);
+// The type that an array of numpy gets: its own, or one that is asked for.
+Dtype dtype_for(const py::object& array, std::optional<Dtype> asked) {
+  const auto name = array.attr("dtype").attr("name").cast<std::string>();
+  const auto kind = array.attr("dtype").attr("kind").cast<char>();
+  const auto own = find_dtype(name);
+  const bool is_real = own || kind == 'i' || kind == 'u' || kind == 'f';
+  if (!is_real && !(asked && kind == 'O')) throw py::type_error("an array of " + name + " is no array of real numbers");
+  if (asked) return *asked;
+  if (own) return *own;
+  const std::string_view wide = kind == 'f' ? "float64" : name.ends_with("16") ? "int32" : "int64";
+  fail(Fault::usage, "there are no arrays of ", name, " here; convert it by nixie.asarray(x, dtype=nixie.", wide, ")");
+}
+
+// Integers that numpy would wrap around raise ValueError.
+void check_fits(const py::object& array, Dtype dtype) {
+  if (is_floating(dtype) || dtype == Dtype::boolean || array.attr("size").cast<std::int64_t>() == 0) return;
+  const auto numpy = py::module_::import("numpy");
+  if (numpy.attr("can_cast")(array.attr("dtype"), std::string(name_in_python(dtype))).cast<bool>()) return;
+  const auto fitting = py::module_::import("nixie._types").attr("fitting");
+  for (const char* end : {"min", "max"}) fitting(numpy.attr("asarray")(array.attr(end)()).attr("item")(), dtype);
 }
 
 }  // namespace
@@ -201,16 +258,41 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) try {
     return -1;
   }
   return PyObject_GetBuffer(py::cast(host_memory(value)).ptr(), view, flags);
+} catch (const py::builtin_exception& error) {
+  error.set_error();
+  return -1;
 } catch (const std::exception& error) {
   PyErr_SetString(PyExc_BufferError, error.what());
   return -1;
+}
+
+bool has_dlpack_alone(py::handle object) {
+  return last_with_api().first.is(py::type::handle_of(object)) ||
+         (!is_of_numpy(object) && PyObject_HasAttrString(object.ptr(), "__dlpack__"));
+}
+
+std::unique_ptr<Value> from_dlpack_object(const py::object& object, std::optional<bool> copy,
+                                          std::optional<DtypeArgument> dtype) {
+  auto [array, stream] = ask_for_array(object);
+  const int type = array->array.device.type;
+  Device& device = Device::named(type == dlpack::kCuda ? "cuda" : "cpu");
+  try {
+    const Tensor tensor = from_dlpack(array.get(), device.backend(), stream);
+    static_cast<void>(array.release());
+    return make_value(copy == true ? evaluate(tensor, device.backend()) : tensor, device);
+  } catch (const Error&) {  // it has gaps, or an address that no kernel reads
+    if (copy == false || type != dlpack::kCpu) throw;
+  }
+  return from_numpy(py::module_::import("numpy").attr("from_dlpack")(object),
+                    dtype ? std::optional(dtype->dtype) : std::nullopt, device);
 }
 
 std::unique_ptr<Value> from_numpy(py::handle object, std::optional<Dtype> dtype, Device& device) {
   const auto numpy = py::module_::import("numpy");
   py::object source = numpy.attr("ascontiguousarray")(object);
   const auto shape = py::cast<std::vector<std::int64_t>>(numpy.attr("shape")(object));  // of no axes, too
-  if (!dtype) dtype = dtype_named_in_python(source.attr("dtype").attr("name").cast<std::string>());
+  dtype = dtype_for(source, dtype);
+  check_fits(source, *dtype);
   // numpy has neither bfloat16 nor 8-bit floats. Those of ml_dtypes are taken as they are, by their bytes.
   const bool is_f8_there =
       is_f8(*dtype) && source.attr("dtype").attr("name").cast<std::string>() == name_in_python(*dtype);
@@ -235,7 +317,10 @@ void bind_exchange(py::module_& module) {
   module.def("from_numpy", [](py::handle object, std::optional<DtypeArgument> dtype, const std::string& device) {
     return from_numpy(object, dtype ? std::optional(dtype->dtype) : std::nullopt, Device::named(device));
   });
-  module.def("from_dlpack", &from_dlpack_object);
+  module.def("from_dlpack", [](const py::object& object, std::optional<bool> copy, std::optional<DtypeArgument> dtype) {
+    return from_dlpack_object(object, copy, dtype);
+  });
+  module.def("to_object", &to_object);
   auto array = module.attr("Array").cast<py::class_<Value>>();
   array.def("__dlpack__", &to_capsule, py::kw_only(), py::arg("stream") = py::none(),
             py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none());

@@ -60,14 +60,15 @@ class ExternalPlan {
     bind(rewritten, arguments);
   }
 
-  // One address for each argument and result; work on `stream` before and after is in order with the plan's.
-  void operator()(const std::vector<Address>& arguments, const std::vector<Address>& results, Address stream) {
+  // One address for each argument and result; work on `stream` before and after is in order with the plan's. False, and
+  // nothing runs, if an argument must be copied first (misaligned).
+  bool operator()(const std::vector<Address>& arguments, const std::vector<Address>& results, Address stream) {
     check(arguments.size() == arguments_.size() && results.size() == results_.size(), "the plan has ",
           arguments_.size(), " arguments and ", results_.size(), " results, given ", arguments.size(), " and ",
           results.size());
     const py::gil_scoped_release unlocked;
-    check(misaligned(arguments).empty() && misaligned(results).empty(), "an array begins at no multiple of ",
-          alignment_, " bytes; copy it first");
+    check(misaligned(results).empty(), "a result begins at no multiple of ", alignment_, " bytes");
+    if (!misaligned(arguments).empty()) return false;
     const std::lock_guard lock(running_);
     Backend& backend = device_.backend();
     set(arguments, arguments_);
@@ -76,6 +77,7 @@ class ExternalPlan {
     backend.wait_for(at);
     executable_->run(externals_, plan_.scalars);
     backend.be_awaited_by(at);
+    return true;
   }
 
   // The sizes, strides and type of each result in memory.
@@ -163,6 +165,9 @@ class ExternalPlan {
 };
 
 }  // namespace
+
+template <>
+inline constexpr bool is_class_of_python<ExternalPlan> = true;
 
 void bind_external_plans(py::module_& module) {
   py::class_<ExternalPlan>(module, "ExternalPlan")

@@ -64,6 +64,11 @@ void append(std::string& key, T number) {
   key.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
+// Objects of Python that are no arrays, without a look-up of their attributes.
+bool is_plain_constant(py::handle object) {
+  return object.is_none() || PyLong_Check(object.ptr()) || PyUnicode_Check(object.ptr());
+}
+
 // What a call is given: its arrays, and a text that is equal for calls that share a plan.
 struct Call {
   std::string key;
@@ -71,7 +76,7 @@ struct Call {
   std::vector<py::object> made;  ///< arrays of Python's and numpy's numbers
   Device* device = nullptr;
 
-  // A float is an input of the plan, and so is what numpy holds; other objects are constants of the function.
+  // A float is an input of the plan, and so are other libraries' arrays; other objects are constants of the function.
   void add(py::handle object, const py::dict& constants) {
     if (Value* array = array_of(object)) {
       add_array(*array);
@@ -80,7 +85,11 @@ struct Call {
           py::cast(make_value(Array::from(std::vector<float>{static_cast<float>(PyFloat_AS_DOUBLE(object.ptr()))}, {}),
                               device ? *device : Device::standard())));
       add_array(made.back().cast<Value&>());
-    } else if (PyObject_HasAttrString(object.ptr(), "__array_interface__")) {
+    } else if (!is_plain_constant(object) && has_dlpack_alone(object)) {
+      // Its memory, without a copy: the plan reads it before what is written there later.
+      made.push_back(py::cast(from_dlpack_object(py::reinterpret_borrow<py::object>(object), {})));
+      add_array(made.back().cast<Value&>());
+    } else if (!is_plain_constant(object) && is_of_numpy(object)) {
       made.push_back(py::cast(from_numpy(object, {}, device ? *device : Device::standard())));
       add_array(made.back().cast<Value&>());
     } else if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
@@ -174,8 +183,8 @@ class Compiled {
     std::size_t i = 0;
     const auto next = [&] { return py::cast(make_value(in[name(i++)], device)); };
     const auto replace = [&](py::handle end) {
-      const bool is_input =
-          array_of(end) || PyFloat_Check(end.ptr()) || PyObject_HasAttrString(end.ptr(), "__array_interface__");
+      const bool is_input = array_of(end) || PyFloat_Check(end.ptr()) ||
+                            (!is_plain_constant(end) && (has_dlpack_alone(end) || is_of_numpy(end)));
       return is_input ? next() : py::reinterpret_borrow<py::object>(end);
     };
     const py::object args = rebuilt(*plan.args, replace), kwargs = rebuilt(*plan.kwargs, replace);
@@ -194,11 +203,16 @@ class Compiled {
   std::unordered_map<std::string, std::unique_ptr<Plan>> plans_;
 };
 
-// What a gradient is taken with respect to: a node of its own, so that other uses of the same value do not count.
+// What a gradient is taken with respect to: a node of its own, so that other uses of the same value do not count. Plans
+// have none.
 const Elementwise argument{"argument", [](auto x) { return x; },
-                           [](const Tensor& g, const Tensor&, const Tensor&) { return Gradients{g}; }};
+                           [](const Tensor& g, const Tensor&, const Tensor&) { return Gradients{g}; },
+                           ElementwiseTraits{.domain = {}, .is_listed = false}};
 
 }  // namespace
+
+template <>
+inline constexpr bool is_class_of_python<Compiled> = true;
 
 void bind_functions(py::module_& module) {
   py::class_<Compiled>(module, "Compiled", py::dynamic_attr())

@@ -56,6 +56,9 @@ Optimizer make_optimizer(const Net& net, const std::string& rule, const std::opt
 
 }  // namespace
 
+template <>
+inline constexpr bool is_class_of_python<Optimizer> = true;
+
 void bind_models(py::module_& module) {
   py::class_<Net>(module, "Net")
       .def(py::init([](const std::string& text, const std::vector<std::int64_t>& shape, std::uint64_t seed) {

@@ -163,8 +163,9 @@ const std::pair<const char*, Tensor (*)(T, T)> kBinary[] = {BINARY(logical_and),
                                                             BINARY(atan2),       BINARY(maximum),    BINARY(minimum),
                                                             BINARY(relu),        BINARY(elu)};
 const std::pair<const char*, Tensor (*)(T, const std::optional<Axes>&, bool)> kReductions[] = {
-    REDUCTION(sum),    REDUCTION(prod),   REDUCTION(max), REDUCTION(min), REDUCTION(mean), REDUCTION(variance),
-    REDUCTION(argmax), REDUCTION(argmin), REDUCTION(any), REDUCTION(all), REDUCTION(norm), REDUCTION(logsumexp)};
+    REDUCTION(sum),      REDUCTION(prod),   REDUCTION(max),      REDUCTION(min),    REDUCTION(mean),
+    REDUCTION(variance), REDUCTION(stddev), REDUCTION(argmax),   REDUCTION(argmin), REDUCTION(any),
+    REDUCTION(all),      REDUCTION(norm),   REDUCTION(logsumexp)};
 #undef UNARY
 #undef BINARY
 #undef REDUCTION

@@ -87,6 +87,9 @@ bool train(Trainer& trainer) {
 
 }  // namespace
 
+template <>
+inline constexpr bool is_class_of_python<Trainer> = true;
+
 void bind_trainer(py::module_& module) {
   const auto unlocked = py::call_guard<py::gil_scoped_release>();
   py::class_<Trainer>(module, "Trainer")

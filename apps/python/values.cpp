@@ -41,8 +41,8 @@ py::object item(Value& value) {
 
 bool both_bool(const Tensor& a, const Tensor& b) { return a.dtype() == Dtype::boolean && b.dtype() == Dtype::boolean; }
 
-// A whole number of Python beside an array of integers must be one of its type.
-void check_fits(const Operand& number, const Operand& array) {
+// A whole number of Python beside an array of integers must be one of its type, or the array becomes `wide`.
+void fit(const Operand& number, Operand& array, std::optional<Dtype> wide) {
   const auto* constant = std::get_if<Constant>(&number.tensor.node().op);
   if (!constant || !array.device || number.tensor.dtype() != Dtype::i32 || is_floating(array.tensor.dtype()) ||
       array.tensor.dtype() == Dtype::boolean)
@@ -50,12 +50,18 @@ void check_fits(const Operand& number, const Operand& array) {
   visit_dtype(array.tensor.dtype(), [&](auto type) {
     if constexpr (std::is_integral_v<decltype(type)>) {
       using Limits = std::numeric_limits<decltype(type)>;
-      check(constant->value >= static_cast<double>(Limits::min()) &&
-                constant->value <= static_cast<double>(Limits::max()),
-            "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
+      const bool fits = constant->value >= static_cast<double>(Limits::min()) &&
+                        constant->value <= static_cast<double>(Limits::max());
+      check(fits || wide, "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
             name_in_python(array.tensor.dtype()));
+      if (!fits) array.tensor = cast(array.tensor, *wide);
     }
   });
+}
+
+// The last 8 bits: sums of bytes wrap around, where a conversion takes the nearest number.
+Tensor wrapped(const Tensor& x, Dtype dtype) {
+  return cast(dtype == Dtype::u8 ? x & 255 : ((x + 128) & 255) - 128, dtype);
 }
 
 // numpy's matmul, of the operands' type also for integers: matmul gives i32 of bytes and refuses i64, whose products
@@ -63,8 +69,9 @@ void check_fits(const Operand& number, const Operand& array) {
 Tensor product(const Tensor& a, const Tensor& b) {
   const Dtype dtype = promote(a.dtype(), b.dtype());
   if (dtype != Dtype::i64) {
-    const Tensor result = matmul(a, b);
-    return result.dtype() == dtype ? result : cast(result, dtype);
+    Tensor result = matmul(a, b);
+    if (result.dtype() == dtype) return result;
+    return dtype == Dtype::u8 || dtype == Dtype::i8 ? wrapped(result, dtype) : cast(result, dtype);
   }
   matmul(cast(a, Dtype::f32), cast(b, Dtype::f32));  // checks the shapes
   const Tensor rows = a.rank() == 1 ? expand_dims(a, {0}) : a, columns = b.rank() == 1 ? expand_dims(b, {1}) : b;
@@ -86,14 +93,15 @@ Tensor power(const Tensor& a, const Tensor& b) {
 struct Binary {
   const char* name;
   Tensor (*op)(const Tensor&, const Tensor&);
-  bool reflects = true;  ///< has __rNAME__ and __iNAME__
+  bool reflects = true;            ///< has __rNAME__ and __iNAME__
+  std::optional<Dtype> wide = {};  ///< of integers beside a number that is none of their type
 };
 #define OPERATOR(expression) [](const Tensor& a, const Tensor& b) -> Tensor { return expression; }
 const Binary kBinary[] = {
     {"add", OPERATOR(a + b)},
     {"sub", OPERATOR(a - b)},
     {"mul", OPERATOR(a* b)},
-    {"truediv", OPERATOR(a / b)},
+    {"truediv", OPERATOR(a / b), true, Dtype::f32},
     {"floordiv", OPERATOR(floor_divide(a, b))},
     {"mod", OPERATOR(remainder(a, b))},
     {"pow", &power},
@@ -103,20 +111,20 @@ const Binary kBinary[] = {
     {"xor", OPERATOR(both_bool(a, b) ? a != b : a ^ b)},
     {"lshift", OPERATOR(a << b)},
     {"rshift", OPERATOR(a >> b)},
-    {"eq", OPERATOR(a == b), false},
-    {"ne", OPERATOR(a != b), false},
-    {"lt", OPERATOR(a < b), false},
-    {"le", OPERATOR(a <= b), false},
-    {"gt", OPERATOR(a > b), false},
-    {"ge", OPERATOR(a >= b), false},
+    {"eq", OPERATOR(a == b), false, Dtype::i64},
+    {"ne", OPERATOR(a != b), false, Dtype::i64},
+    {"lt", OPERATOR(a < b), false, Dtype::i64},
+    {"le", OPERATOR(a <= b), false, Dtype::i64},
+    {"gt", OPERATOR(a > b), false, Dtype::i64},
+    {"ge", OPERATOR(a >= b), false, Dtype::i64},
 };
 #undef OPERATOR
 
 py::object apply(const Binary& binary, py::handle x, py::handle y) {
-  const auto a = operand(x), b = operand(y);
+  auto a = operand(x), b = operand(y);
   if (!a || !b) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  check_fits(*a, *b);
-  check_fits(*b, *a);
+  fit(*a, *b, binary.wide);
+  fit(*b, *a, binary.wide);
   Device& device = common_device({&*a, &*b});
   return py::cast(make_value(binary.op(a->tensor, b->tensor), device));
 }
@@ -140,10 +148,17 @@ py::object apply_in_place(const Binary& binary, py::object x, py::handle y) {
 
 }  // namespace
 
+void fail_without_init(py::handle object) {
+  throw py::type_error(
+      fmt::format("this {} has no value yet: its __init__ was not called", Py_TYPE(object.ptr())->tp_name));
+}
+
 Value* array_of(py::handle object) {
   static auto* const type = reinterpret_cast<PyTypeObject*>(py::type::of<Value>().ptr());
   if (!PyObject_TypeCheck(object.ptr(), type)) return nullptr;
-  return static_cast<Value*>(reinterpret_cast<py::detail::instance*>(object.ptr())->get_value_and_holder().value_ptr());
+  void* value = reinterpret_cast<py::detail::instance*>(object.ptr())->get_value_and_holder().value_ptr();
+  if (!value) fail_without_init(object);
+  return static_cast<Value*>(value);
 }
 
 std::optional<Operand> operand(py::handle object) {
@@ -151,7 +166,11 @@ std::optional<Operand> operand(py::handle object) {
   if (PyBool_Check(object.ptr())) return Operand{Tensor(object.ptr() == Py_True), nullptr};
   if (PyFloat_Check(object.ptr())) return Operand{Tensor(PyFloat_AS_DOUBLE(object.ptr())), nullptr};
   if (PyLong_Check(object.ptr())) return whole_number(object);
-  if (PyObject_HasAttrString(object.ptr(), "__array_interface__")) {
+  if (has_dlpack_alone(object)) {
+    const auto value = from_dlpack_object(py::reinterpret_borrow<py::object>(object), /*copy=*/true);
+    return Operand{value->tensor(), &value->device()};
+  }
+  if (is_of_numpy(object)) {
     const auto value = from_numpy(object, {}, Device::standard());
     return Operand{value->tensor(), &value->device()};
   }
@@ -173,9 +192,14 @@ Device& common_device(const std::vector<const Operand*>& operands) {
 
 std::string_view name_in_python(Dtype dtype) { return kDtypeNames[static_cast<std::size_t>(dtype)]; }
 
-Dtype dtype_named_in_python(const std::string& name) {
+std::optional<Dtype> find_dtype(const std::string& name) {
   for (std::size_t i = 0; i < kDtypeNames.size(); ++i)
     if (kDtypeNames[i] == name) return static_cast<Dtype>(i);
+  return {};
+}
+
+Dtype dtype_named_in_python(const std::string& name) {
+  if (const auto found = find_dtype(name)) return *found;
   fail(Fault::usage, "dtype ", name, " is unknown, expected one of ", fmt::format("{}", fmt::join(kDtypeNames, ", ")));
 }
 
@@ -186,9 +210,10 @@ std::optional<Dtype> dtype_of(py::handle object) {
     const std::string name = object.attr("__name__").cast<std::string>();
     return dtype_named_in_python(name == "float" ? "float32" : name == "int" ? "int32" : name);
   }
-  if (py::hasattr(object, "itemsize") && py::hasattr(object, "name"))
-    return dtype_named_in_python(object.attr("name").cast<std::string>());
-  return {};
+  if (!py::hasattr(object, "itemsize")) return {};
+  if (py::hasattr(object, "name")) return dtype_named_in_python(object.attr("name").cast<std::string>());
+  const std::string text = py::str(object);  // torch.float32
+  return dtype_named_in_python(text.substr(text.rfind('.') + 1));
 }
 
 void bind_values(py::module_& module) {
@@ -271,6 +296,9 @@ void bind_values(py::module_& module) {
       .def("__invert__", [](Value& self) {
         return make_value(self.dtype() == Dtype::boolean ? !self.tensor() : ~self.tensor(), self.device());
       });
+  module.def("wrapped", [](Value& self, DtypeArgument dtype) {
+    return make_value(wrapped(self.tensor(), dtype.dtype), self.device());
+  });
   module.def("is_stored", [](Value& self) { return is_stored(self.tensor()); });
   module.def("alias", [](Value& self) { return make_value(self.tensor(), self.device()); });
   module.def("has_device", [](const std::string& name) {
@@ -283,7 +311,6 @@ void bind_values(py::module_& module) {
     }
   });
   array.attr("__hash__") = py::none();
-  array.attr("__array_ufunc__") = py::none();  // numpy leaves operators with its arrays on the left to ours
   for (const Binary& binary : kBinary) {
     const std::string name = binary.name;
     array.def(("__" + name + "__").c_str(), [&binary](py::handle a, py::handle b) { return apply(binary, a, b); });

@@ -75,16 +75,70 @@ class Exchange(unittest.TestCase):
             self.assertEqual(found.tolist(), [2, 4])
         self.assertEqual(np.sum(np.asarray(x)), 3)
         self.assertEqual(np.array(x, dtype=np.float64).dtype, np.float64)
-        self.assertEqual(np.exp(x.numpy()).shape, (2,))
+        theirs = np.array([3, 5], np.float32)
+        for found, expected in ((np.sqrt(x * x), [1, 2]), (np.maximum(theirs, x), [3, 5]), (np.add(x, x), [2, 4]), (theirs - x, [2, 3]), (theirs > x, [True, True]),
+                                (theirs @ x, 13), (theirs**x, [3, 25]), (divmod(theirs, x)[1], [0, 1]), (np.absolute(-x), [1, 2]), (np.float64(2) ** x, [2, 4])):
+            self.assertIsInstance(found, nx.Array)
+            self.assertEqual(found.tolist(), expected)
+        same = theirs
+        theirs += x
+        np.multiply(x[1:], x[1:], out=theirs[1:])
+        self.assertEqual((type(theirs), theirs is same, theirs.tolist()), (np.ndarray, True, [4, 4]))
+        for use in (lambda: np.add.reduce(x), lambda: np.spacing(x), lambda: np.exp(x, where=[True, False]), lambda: np.exp(theirs, out=x)):
+            with self.assertRaisesRegex(TypeError, r"^numpy\..* takes no array of nixie here; give it x.numpy\(\)$"):
+                use()
+
+    def test_arrays_that_only_dlpack_reads(self):
+        class Other:
+            def __init__(self, numbers):
+                self.numbers = np.array(numbers, np.float32)
+                self.__dlpack__, self.__dlpack_device__ = self.numbers.__dlpack__, self.numbers.__dlpack_device__
+
+        x, whole = nx.array([1.0, 2.0]), nx.zeros(2)
+        for use in (lambda y: x + y, lambda y: y + x, lambda y: nx.where(x > 0, y + x * 0, x), lambda y: nx.maximum(x * 0, y), nx.abs, nx.asarray, nx.array,
+                    lambda y: whole.__setitem__(slice(None), y) or whole, nx.compile(lambda y: y), nx.compile(lambda y: {"a": (y + 0,)})):
+            other = Other([3, 4])
+            found = use(other)
+            other.numbers[:] = 0  # which was copied
+            found = found["a"][0] if isinstance(found, dict) else found
+            self.assertIn(found.tolist(), ([3, 4], [4, 6]))
+        other = Other([3, 4])
+        shared = nx.asarray(other, copy=False)
+        other.numbers[0] = 5
+        self.assertEqual(shared.tolist(), [5, 4])
+        traced = []
+        f = nx.compile(lambda y, word: traced.append(word) or y * 2)
+        self.assertEqual([f(Other([i]), "a").item() for i in range(3)], [0, 2, 4])
+        self.assertEqual(traced, ["a"])
 
     def test_what_numpy_has_not(self):
         x = nx.array([1.5], dtype=nx.bfloat16)
         self.assertEqual((x.tolist(), repr(x)), ([1.5], "array([1.5], dtype=bfloat16)"))
         with self.assertRaisesRegex(TypeError, "astype"):
             x.numpy()
-        with self.assertRaisesRegex(ValueError, "int16 is unknown"):
-            nx.array(np.arange(3, dtype=np.int16))
-        self.assertEqual(nx.array(np.arange(3, dtype=np.int16), dtype=nx.int32).tolist(), [0, 1, 2])
+
+    def test_types_that_only_numpy_has(self):
+        for name, wide in (("int16", "int32"), ("uint16", "int32"), ("uint32", "int64"), ("uint64", "int64"), ("longdouble", "float64")):
+            theirs = np.arange(3).astype(name)
+            for use in (nx.array, nx.exp, nx.compile(nx.exp), lambda x: nx.ones(3) + x, lambda x: nx.ones(3) * x[0]):
+                with self.assertRaisesRegex(ValueError, rf"^there are no arrays of {theirs.dtype} here; .*\(x, dtype=nixie.{wide}\)$"):
+                    use(theirs)
+            for dtype in ("uint8", "int32", "float32", wide):
+                found = nx.array(theirs, dtype=dtype)
+                self.assertEqual((found.dtype.name, found.tolist()), (dtype, [0, 1, 2]))
+        for theirs in ([1j], ["a"], [b"a"], np.array([None]), np.array(["2020-01-01"], "datetime64")):
+            for dtype in (None, nx.int32):
+                with self.assertRaises(TypeError):
+                    nx.array(np.array(theirs), dtype=dtype)
+        self.assertEqual(nx.array(np.array([2, 3], dtype=object), dtype=nx.int32).tolist(), [2, 3])
+
+    def test_numbers_that_do_not_fit(self):
+        for value, name, dtype in ((2**40, "uint64", "int32"), (2**63, "uint64", "int64"), (300, "int64", "uint8"), (-1, "int16", "uint8"),
+                                   (2**70, "object", "int64"), (300.5, "float64", "uint8"), (np.nan, "float32", "int32"), (np.inf, "float16", "int64")):
+            with self.assertRaisesRegex(ValueError, f"the number {value} does not fit {dtype}"):
+                nx.array(np.array([1, value], dtype=name), dtype=dtype)
+        self.assertEqual(nx.array(np.zeros(0), dtype=nx.int8).shape, (0,))
+        self.assertEqual(nx.array(np.array([255.9, -0.9]), dtype=nx.uint8).tolist(), [255, 0])
 
     def test_8_bit_floats(self):
         for name, largest in (("float8_e4m3fn", 448), ("float8_e5m2", 57344)):

@@ -179,6 +179,10 @@ class Gradients(unittest.TestCase):
                                 (lambda x: nx.asinh(x).sum(), 1 / nx.sqrt(x * x + 1)), (lambda x: nx.hypot(x, 1.0).sum(), x / nx.sqrt(x * x + 1))):
             np.testing.assert_allclose(nx.grad(function)(x), slope, rtol=1e-6)
 
+    def test_of_equal_elements(self):
+        for function in (lambda x: x.std(), lambda x: x.std(ddof=1), lambda x: x.std(axis=0).sum(), lambda x: nx.linalg.norm(x - 1)):
+            self.assertEqual(nx.grad(function)(nx.ones((2, 2))).tolist(), [[0, 0], [0, 0]])
+
     def test_arguments(self):
         f = lambda p, q: ((p["w"] * q + p["b"]) ** 2).sum()
         p, q = {"w": nx.array([1.0, 2.0]), "b": nx.array(1.0), "name": "layer"}, nx.array([3.0, 4.0])

@@ -19,7 +19,7 @@ x > 2; (x > 2) & (x < 4); (x > 2) | (i == 1); (x > 2) ^ (i == 1); ~(x > 2)
 x @ x.T; i @ i.T; x @ x[0]; c @ xp.ones((4, 2), dtype=xp.float32); x.dot(x.T)
 x[0]; x[1, 2]; x[:, 1]; x[-1]; x[::-1]; x[:, ::-2]; x[..., 0]; x[None]; x[:, None, 1]; c[1, ..., ::3]; c[0, 1:, None]
 x[[1, 0]]; x[:, [0, 2]]; x[[0, 1], [2, 0]]; c[:, [0, 2], [1, 3]]; c[[0, 1], :, [1, 3]]; c[[[0], [1]], [0, 2]]; c[1, [0, 2]]
-c[0, :, [1, 2]]; c[:, :, [1, 2]][..., None]; x[[]]; x[1:1]; c[..., [3, 0]]; c[..., [3, 0], None]; c[None, ..., [2], 3]; c[0, ..., [-4, 3]]; c[[1], ..., 3]; c[-1, [-1, 0], -2:]
+c[0, :, [1, 2]]; c[:, :, [1, 2]][..., None]; x[[]]; x[1:1]; c[..., [3, 0]]; c[..., [3, 0], None]; c[0, [1, 0], ..., 2]; c[:, [1, 0], ..., 2]; c[1:, 2, ..., [1, 3]]; c[None, [1], ..., [0, 2], 1]; c[None, ..., [2], 3]; c[0, ..., [-4, 3]]; c[[1], ..., 3]; c[-1, [-1, 0], -2:]
 x.sum(); x.sum(axis=0); x.sum(axis=(0, 1)); x.sum(axis=1, keepdims=True); x.mean(axis=0); x.max(axis=1); x.min(); x.prod(axis=1)
 x.std(axis=0); x.var(); x.argmax(axis=1); x.argmin(); (x > 3).any(axis=0); (x > 3).all(); i.sum(axis=0)
 xp.exp(x); xp.log(abs(x)); xp.sqrt(abs(x)); xp.sin(x); xp.cos(x); xp.tanh(x); xp.expm1(x); xp.log1p(abs(x)); xp.floor(x); xp.round(x)
@@ -45,6 +45,17 @@ np.sum(x); np.mean(x, axis=0); np.max(x); np.std(x, axis=1); xp.power(x, 2); xp.
 x[[True, False]]; x[:, [True, False, True]]; x[np.array([False, True]), 1]; c[np.array([[True, False, True], [False, True, False]])]; x[[False, False]]
 c[..., np.array([True, False, False, True])]; c[[0, 1], :, [True, False, False, True]]; x[NUMBERS > 2]
 xp.isclose(x, x + 1e-7); xp.isclose([np.inf, 1], [np.inf, 2]); xp.allclose(x, x); xp.allclose(x, x + 1); xp.isclose([np.nan, 1], [np.nan, 1], equal_nan=True)
+xp.flip([1, 2]); xp.expand_dims([1, 2], axis=0); xp.squeeze([[1], [2]]); xp.roll([1, 2, 3], 1); xp.pad([1, 2], 1); xp.take([3, 1], [1, 1]); xp.cumsum([1, 2]); xp.clip([1, 5], 2, 3)
+xp.zeros_like([1, 2]); xp.full_like([1.0], 2); xp.tensordot([[1, 2]], [[3], [4]], axes=1); xp.matmul([[1, 2]], [[3], [4]]); xp.meshgrid([1, 2], [3])[0]; xp.linalg.matrix_norm([[1.0, 2.0]])
+xp.linalg.outer([1, 2], [3, 4]); xp.linalg.cross([1, 2, 3], [0, 1, 0]); xp.linalg.vector_norm([3.0, -4.0], ord=1); xp.linalg.trace([[1, 2], [3, 4]]); xp.linalg.matrix_power([[1, 2], [3, 4]], 2)
+xp.split(x, 3, axis=1)[2]; xp.split(i, [1])[1]; xp.split(x[0], [2, 9])[2]; xp.atleast_1d(3.0); xp.atleast_2d(x[0]); xp.vstack([x, x[0]]); xp.hstack([x, x]); xp.hstack([x[0], [1.0]])
+xp.ravel(c); xp.transpose(c); xp.transpose(c, (1, 2, 0)); xp.swapaxes(c, 0, -1); xp.fliplr(x); xp.flipud(x); xp.dot(x, 3); xp.dot(x, x[0]); xp.dot(c, c.transpose(0, 2, 1)); xp.inner(x, x)
+xp.inner(x[0], 2); xp.outer(x, i); xp.kron(x[:, :2], i); xp.kron(x[0], c); xp.diag(x); xp.diag(x, -1); xp.diag(i[0], 2); xp.diag(x[0] / 0, -1); xp.trace(x); xp.trace(c, 1); xp.ptp(x); xp.ptp(i, axis=0)
+xp.quantile(x, 0.3); xp.quantile(i, 0.7, axis=0); xp.quantile(x, 1, axis=1); xp.quantile([1, np.nan], 0.5); xp.percentile(x, 35); xp.median(x); xp.median(i, axis=-1); xp.average(x)
+xp.average(x, weights=abs(x)); xp.average(x, axis=0, weights=[1, 2]); xp.average(x, axis=-1, weights=[1, 2, 3]); xp.nan_to_num(i); xp.nan_to_num([np.nan, 1.0], nan=2.0)
+xp.nan_to_num(np.float32([np.inf, -np.inf, np.nan])); xp.nansum([1, np.nan]); xp.nanmean([[1, np.nan], [3, 4]], axis=0); xp.array_equal(x, x); xp.array_equal(x, i); xp.array_equal(x, c)
+xp.interp(x, [0.0, 2.0, 5.0], [1.0, 0.0, 7.0]); xp.interp([0.0, 1.0, 1.5], [0.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 6.0]); xp.interp(0.5, [0.0], [7.0])
+xp.linalg.norm(x); xp.linalg.norm(x, axis=1); xp.linalg.norm(x[0], 1); xp.linalg.norm(x, "fro"); xp.linalg.norm(x, -np.inf); xp.linalg.norm(c, 1, axis=(2, 0), keepdims=True); xp.linalg.norm(x, 3, axis=0)
 x.astype(xp.int32); i.astype(xp.float64); x.astype("float16"); (x * 2).astype(bool)
 """
 
@@ -116,6 +127,27 @@ class Numpy(unittest.TestCase):
             self.assertTrue(x.dtype == other)
         for other in (nx.float32, "float32", np.float32, "no type", None, 3):
             self.assertFalse(x.dtype == other)
+        for dtype in ("uint8", "int8"):  # arithmetic wraps around
+            x = np.array([[100, 90, 80], [7, 120, 55]], dtype)
+            ours = nx.asarray(x)
+            for function in (lambda xp, x: x @ x.T, lambda xp, x: x[0] @ x[1], lambda xp, x: xp.tensordot(x, x), lambda xp, x: xp.einsum("ij,kj->ik", x, x), lambda xp, x: xp.sum(x, dtype=x.dtype),
+                             lambda xp, x: xp.prod(x, dtype=x.dtype, axis=0), lambda xp, x: x * x + x):
+                found, expected = function(nx, ours), function(np, x)
+                self.assertEqual((found.dtype.name, found.tolist()), (expected.dtype.name, expected.tolist()))
+            self.assertEqual(nx.vecdot(ours, ours).tolist(), (x * x).sum(axis=1, dtype=dtype).tolist())
+        for dtype in ("bool", "uint8", "int8", "int32", "int64", "float32"):
+            x = WHOLE.astype(dtype)
+            for subscripts in ("ij,kj->ik", "ij,ij", "ij,ik->", "ij,ij->ij", "ij, lj -> li", "ij->j", "ii->i", "ij,jj"):
+                given = [x[:, : len(x)] if term in ("ii", "jj") or subscripts[-2:] == "jj" else x for term in subscripts.split("->")[0].split(",")]
+                found, expected = nx.einsum(subscripts, *map(nx.asarray, given)), np.einsum(subscripts, *given)
+                self.assertEqual((found.dtype.name, found.tolist()), (expected.dtype.name, expected.tolist()), subscripts)
+        for number in (-3, 300, 2**40, -(2**40)):  # comparisons know every number
+            ours = nx.array([0, 5, 255], dtype=nx.uint8)
+            found = [ours < number, ours >= number, number == ours, nx.not_equal(ours, number), nx.asarray(WHOLE) > 2**40 if number > 300 else ours > number]
+            self.assertEqual([each.tolist()[0] for each in found[:4]], [number > 0, number < 0, False, True])
+            self.assertFalse(bool(found[4].all()) and number > 0)
+            np.testing.assert_allclose((ours / number).numpy(), np.array([0, 5, 255]) / number, rtol=1e-6)
+            np.testing.assert_allclose((number / (ours + 0)).numpy()[1:], number / np.array([5, 255]), rtol=1e-6)
         self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
 
@@ -154,6 +186,13 @@ class Numpy(unittest.TestCase):
             (lambda: x[[True, False, True]], IndexError, "a mask of shape (3,) for axes of shape (2,)"),
             (lambda: x.sum(out=x), TypeError, "out[...] = sum(x)"),
             (lambda: nx.zeros(2.5), TypeError, "a float, expected int"),
+            (lambda: nx.split(x, 2, axis=1), ValueError, "3 elements has no 2 equal parts"),
+            (lambda: nx.median([]), ValueError, "no elements"),
+            (lambda: nx.average(x, weights=[1, 2, 3]), ValueError, "weights of shape (3,)"),
+            (lambda: nx.diag(nx.ones((1, 1, 1))), ValueError, "expected 1 or 2 axes"),
+            (lambda: nx.interp([1.0], [1.0], [1.0, 2.0]), ValueError, "two vectors as long"),
+            (lambda: nx.linalg.norm(nx.asarray(CUBE), 1), ValueError, "wants an axis"),
+            (lambda: nx.flip("a"), TypeError, "no array of real numbers"),
             (lambda: nx.concatenated, AttributeError, "no attribute 'concatenated'"),
             (lambda: nx.zeros(3, dtype="int16"), ValueError, "int16 is unknown, expected one of"),
             (lambda: nx.zeros(3, device="tpu"), ValueError, "tpu"),
@@ -165,6 +204,24 @@ class Numpy(unittest.TestCase):
                 what()
             self.assertIn(text, str(raised.exception))
             self.assertNotIn("\n", str(raised.exception))
+
+    def test_objects_without_init(self):
+        stateless = ("__array_namespace__", "__array_ufunc__", "__get__", "__init__", "clip")  # they read nothing of the object
+        classes = [each for each in vars(nx._core).values() if type(each) is type(nx.Array)]
+        self.assertEqual(len(classes), 8)
+        for each in classes:
+            made = each.__new__(each)
+            for name, member in vars(each).items():
+                if name in stateless or not (callable(member) or isinstance(member, property)):
+                    continue
+                errors = []
+                for arguments in ((), (made,), (1, 2), (nx.float32,), ([], [], 0)):
+                    with self.assertRaises(TypeError) as raised:
+                        getattr(made, name)(*arguments)
+                    errors.append(str(raised.exception))
+                self.assertTrue(any("has no value yet: its __init__ was not called" in error for error in errors), (each, name, errors))
+        with self.assertRaisesRegex(TypeError, "no value yet"):
+            memoryview(nx.Array.__new__(nx.Array))
 
     def test_prints_as_numpy(self):
         for value in (NUMBERS, WHOLE, WHOLE > 1, CUBE / 7, NUMBERS[0], np.float32(2), np.zeros((0, 3), np.float32)):

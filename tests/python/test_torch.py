@@ -131,6 +131,49 @@ class Torch(unittest.TestCase):
         y = nixie.arange(4.0).compute()
         self.assertEqual(torch.from_dlpack(y).data_ptr(), y.numpy().ctypes.data)
 
+    def test_tensors_are_operands(self):
+        for device in DEVICES:
+            x, array = torch.tensor([1.0, -2.0], device=device), nixie.ones(2, device=device)
+            f = nixie.compile(lambda x, y: (x * y).sum())
+            for use in (lambda: array + x, lambda: x + array, lambda: x @ array, lambda: array * x.half(), lambda: nixie.maximum(x, array), lambda: nixie.exp(x), lambda: f(x, array), lambda: f(x, x),
+                        lambda: nixie.grad(lambda y: (y * x).sum())(array)):
+                found = use()
+                self.assertIsInstance(found, nixie.Array)
+                self.assertEqual(found.device, device)
+                kept = torch.tensor(found.numpy())
+                y = array + x
+                x += 1  # what was built before reads the old elements
+                self.assertEqual(y.tolist(), (x.cpu()).tolist())
+                x -= 1
+                self.assertEqual(use().tolist(), kept.tolist())
+            with self.assertRaises((BufferError, RuntimeError)):
+                array + torch.ones(2, device=device, requires_grad=True)
+        whole = nixie.arange(4.0)
+        whole[torch.tensor([1, 2])] = torch.tensor([5.0, 6.0])
+        whole[torch.tensor([True, False, False, False])] = 9
+        self.assertEqual(whole.tolist(), [9, 5, 6, 3])
+        for key in (torch.tensor([3, 0]), (torch.tensor([3, 0]), None), torch.tensor([True, False, True, False]), torch.tensor(1), torch.tensor([[0, 1]])):
+            self.assertEqual(whole[key].tolist(), torch.tensor(whole.tolist())[key].tolist())
+        for dtype in (torch.float16, torch.bfloat16, torch.float8_e5m2, torch.int64, torch.bool):
+            self.assertEqual(f"torch.{nixie.zeros(2, dtype=dtype).dtype}", str(dtype))
+        self.assertTrue(nixie.float32 == torch.float32)
+        with self.assertRaisesRegex(ValueError, "dtype int16 is unknown"):
+            nixie.zeros(2, dtype=torch.int16)
+
+    def test_tensor_of_an_array(self):
+        for device in DEVICES:
+            for name in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "uint8", "int8", "bool"):
+                array = (nixie.arange(6, device=device) % 2).astype(name).reshape(2, 3)
+                found, expected = nt.tensor(array), torch.from_dlpack(array)
+                self.assertEqual((str(found.dtype), found.shape, found.stride()), (f"torch.{name}", (2, 3), (3, 1)))
+                self.assertEqual((found.device, found.data_ptr()), (expected.device, expected.data_ptr()))
+                del array, expected
+                self.assertEqual(found.float().tolist(), [[0, 1, 0], [1, 0, 1]])
+        with self.assertRaisesRegex(TypeError, "expected an array of nixie, found a list"):
+            nt.tensor([1.0])
+        with self.assertRaisesRegex(ValueError, "int.* has no __dlpack_c_exchange_api__"):
+            nixie._core.to_object(nixie.ones(1), int)
+
     def test_parts_of_tensors(self):
         for device in DEVICES:
             x = torch.arange(9.0, device=device)
@@ -196,7 +239,7 @@ class Torch(unittest.TestCase):
 
             def __call__(self, *given):
                 self.calls.append(given)
-                self.plan(*given)
+                return self.plan(*given)
 
         with unittest.mock.patch.object(nixie._core, "ExternalPlan", Recorded):
             compiled = torch.compile(model, backend="nixie")
@@ -305,6 +348,7 @@ class Torch(unittest.TestCase):
         whole, mask = torch.arange(72, dtype=torch.int32).reshape(3, 4, 6) * 2**26, x > 0
         for function, given in (
             (lambda x: (x.sum(), x.mean(-1, keepdim=True), x.amax((0, 2)), x.amin(1), x.var(1), torch.var_mean(x, (0, 1), correction=0)[0]), (x,)),
+            (lambda x: (x.var(1, keepdim=True), *torch.var_mean(x, (0, 2), keepdim=True), x.std(0, correction=0), x.argmax(1, keepdim=True), x.prod(2, keepdim=True)), (x,)),
             (lambda x, m: (x.sum(), m.sum(), x + 1, x // 2, x * m), (whole, mask)), (lambda x, w: torch.bmm(x, w) @ w.transpose(1, 2), (x, w)),
             (lambda x: (x[:, 1:, ::2] + x[:, :3, -1:], x.transpose(0, 2).reshape(6, -1), x.permute(2, 0, 1)[1], x.unsqueeze(1).expand(-1, 2, -1, -1)), (x,)),
             (lambda x: (x.clamp(min=0), x.clamp(max=0.5), x.clamp(-1, 1), torch.where(x > 0, x, 2.0), x.abs().sqrt(), x.exp().log1p(), x**3, 2 / x), (x,)),
@@ -325,6 +369,71 @@ class Torch(unittest.TestCase):
                         found = [torch.autograd.grad(each, x, g, retain_graph=True, allow_unused=True)[0] for each in (a, b)]
                         if found[1] is not None:
                             self.close(*found)
+
+    def test_keywords_of_ops(self):
+        from nixie import _aten, _backend  # noqa: F401, which declares all of them
+
+        for name, function in _aten.OPS.items():
+            packet, _, overload = name.partition(".")
+            found = getattr(torch.ops.aten, packet, None)
+            if found is None or overload not in found.overloads():
+                continue
+            wanted = {each.name for each in getattr(found, overload)._schema.arguments if each.kwarg_only}
+            if wanted:
+                parameters = inspect.signature(function).parameters
+                free = any(each.kind == each.VAR_KEYWORD for each in parameters.values())
+                self.assertTrue(free or wanted <= set(parameters), (name, wanted, list(parameters)))
+
+    def test_attention(self):
+        def random(*shape, dtype=torch.float32):
+            return torch.randn(*shape).to(dtype)
+
+        for name, heads, dtype, options in (
+            ("plain", 4, torch.float32, {}), ("causal", 4, torch.float32, {"is_causal": True}), ("scale", 4, torch.float64, {"scale": 0.3}),
+            ("mask", 4, torch.float32, {"attn_mask": random(5, 7)}), ("mask of bools", 4, torch.float32, {"attn_mask": random(2, 1, 5, 7) > -1}),
+            ("empty row", 4, torch.float32, {"attn_mask": (torch.arange(5)[:, None] > 0).expand(5, 7)}), ("shared heads", 2, torch.float32, {"enable_gqa": True}),
+            ("bfloat16", 4, torch.bfloat16, {}), ("float16", 4, torch.float16, {"is_causal": True})):
+            torch._dynamo.reset()
+            given = [random(2, 4, 5, 8, dtype=dtype), random(2, heads, 7, 8, dtype=dtype), random(2, heads, 7, 8, dtype=dtype)]
+            g, function = random(2, 4, 5, 8, dtype=dtype), functools.partial(functional.scaled_dot_product_attention, **options)
+            found = []
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                for run in (torch.compile(function, backend="nixie"), function):
+                    inputs = [x.clone().requires_grad_() for x in given]
+                    y = run(*inputs)
+                    y.backward(g)
+                    found.append([y.detach().double(), *(x.grad.double() for x in inputs)])
+            for ours, theirs in zip(*found):
+                precision = 1e-4 if dtype.itemsize >= 4 else 2e-3 if dtype == torch.float16 else 2e-2
+                torch.testing.assert_close(ours, theirs, rtol=precision, atol=precision, msg=lambda text: f"{name}: {text}")
+            self.assertTrue(all("flash" not in line for line in logs.output), logs.output)
+
+    def test_transformers(self):
+        for layer in (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), nn.TransformerEncoderLayer(16, 4, 32, dropout=0.0, activation="gelu", norm_first=True)):
+            torch._dynamo.reset()
+            x, theirs, found = torch.randn(2, 5, 16), copy.deepcopy(layer), []
+            for run, module in ((torch.compile(layer, backend="nixie"), layer), (theirs, theirs)):
+                given = x.clone().requires_grad_()
+                y = run(given)
+                y.square().sum().backward()
+                found.append([y.detach(), given.grad, *(each.grad for each in module.parameters())])
+            for ours, other in zip(*found):
+                torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-4)
+
+    def test_shared_layers(self):
+        """A gradient by a weight counts one use of it, though the other operands are expressions of the weight, too."""
+        image, rows = torch.randn(3, 4, 6, 6), torch.randn(5, 4)
+        for layer, x in ((nn.Conv2d(4, 4, 3, padding=1), image), (nn.Conv2d(4, 4, 3, padding=1, groups=4), image), (nn.Linear(4, 4), rows),
+                         (nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)), image), (nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(4, 4, 1)), image),
+                         (nn.ConvTranspose2d(4, 4, 3, padding=1), image), (nn.Sequential(nn.GroupNorm(2, 4), nn.AvgPool2d(3, 1, 1), nn.Conv2d(4, 4, 1)), image)):
+            torch._dynamo.reset()
+            theirs, found = copy.deepcopy(layer), []
+            for module, run in ((layer, torch.compile(lambda x: layer(layer(layer(x).tanh()) + x), backend="nixie")), (theirs, lambda x: theirs(theirs(theirs(x).tanh()) + x))):
+                given = x.clone().requires_grad_()
+                run(given).backward(torch.sin(torch.arange(x.numel()) ** 2.0).reshape(x.shape))
+                found.append([given.grad, *(each.grad for each in module.parameters()), *module.buffers()])
+            for ours, other in zip(*found):
+                torch.testing.assert_close(ours, other, rtol=1e-3, atol=1e-3)
 
     def test_ops_of_nets(self):
         """Nothing stays in torch."""
@@ -388,7 +497,7 @@ class Torch(unittest.TestCase):
             self.assertRegex(output.getvalue(), expected)
 
     def test_docstrings(self):
-        for name in ("function", "conv2d", "linear", "relu", "gelu", "softmax", "max_pool2d", "avg_pool2d", "replace", "backend"):
+        for name in ("tensor", "function", "conv2d", "linear", "relu", "gelu", "softmax", "max_pool2d", "avg_pool2d", "replace", "backend"):
             test = doctest.DocTestParser().get_doctest(inspect.getdoc(getattr(nt, name)), {"nixie": nixie, "torch": torch}, name, name, 0)
             self.assertGreater(len(test.examples), 0, name)
             self.assertEqual(doctest.DocTestRunner(verbose=False).run(test).failed, 0, name)

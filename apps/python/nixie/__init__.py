@@ -10,6 +10,8 @@ from ._creation import (arange, array, asarray, empty, empty_like, eye, from_dlp
 from ._elementwise import FUNCTIONS as _FUNCTIONS, allclose, clip, isclose, where
 from ._manipulation import (broadcast_arrays, broadcast_shapes, broadcast_to, concat, expand_dims, flip, matrix_transpose, moveaxis,
                             pad, permute_dims, repeat, reshape, roll, squeeze, stack, take, take_along_axis, tile, unstack)
+from ._numpy import (array_equal, atleast_1d, atleast_2d, average, diag, dot, fliplr, flipud, hstack, inner, interp, kron, median, nan_to_num,
+                     nanmean, nansum, outer, percentile, ptp, quantile, ravel, split, swapaxes, trace, transpose, vstack)
 from ._reductions import (FUNCTIONS as _REDUCTIONS, argsort, count_nonzero, cumulative_prod, cumulative_sum, diff, prod, searchsorted, sort,
                           std, sum, topk, var)
 from ._transforms import compile, compute, grad, synchronize, tree_map, value_and_grad

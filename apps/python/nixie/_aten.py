@@ -263,13 +263,13 @@ def amin(x, axes=(), keepdims=False):
 
 
 @op("var.correction")
-def var(x, axes=None, correction=1, keepdims=False):
-    return nx.var(x, axis=_axes(x, axes), correction=correction, keepdims=keepdims)
+def var(x, axes=None, *, correction=None, keepdim=False):
+    return nx.var(x, axis=_axes(x, axes), correction=1 if correction is None else correction, keepdims=keepdim)
 
 
 @op("var_mean.correction")
-def var_mean(x, axes=None, correction=1, keepdims=False):
-    return var(x, axes, correction, keepdims), mean(x, axes, keepdims)
+def var_mean(x, axes=None, *, correction=None, keepdim=False):
+    return var(x, axes, correction=correction, keepdim=keepdim), mean(x, axes, keepdim)
 
 
 @op("_softmax.default")

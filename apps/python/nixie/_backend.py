@@ -10,6 +10,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from . import _aten, _layers, _rewrites  # noqa: F401, which declares further ops
+from ._attention import DECOMPOSITIONS
 from ._plan import LAST, Function, is_channels_last, order_of
 from ._types import NAMES
 from .torch import _log
@@ -157,4 +158,5 @@ def _compiled(module, inputs):
 
 _decompositions = core_aten_decompositions()
 _decompositions.pop(aten.native_batch_norm_backward.default, None)  # one kernel from the whole, several from its parts
+_decompositions.update(DECOMPOSITIONS)
 backend = aot_autograd(fw_compiler=_compiled, partition_fn=_partition, decompositions=_decompositions, keep_inference_input_mutations=True)

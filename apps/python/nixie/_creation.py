@@ -14,8 +14,8 @@ def _device(device):
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
     """An array of a number, nested lists, or an array of nixie, numpy or another library. Numbers of Python become
-    bool, int32 or float32 (int64 where int32 is too small), arrays keep their type. What numpy holds is copied; to
-    share its memory use `from_dlpack`. Raises ValueError where `copy=False` asks for the impossible.
+    bool, int32 or float32 (int64 where int32 is too small), arrays keep their type. What another
+    library holds is copied; to share its memory use `from_dlpack`. Raises ValueError where `copy=False` asks for the impossible.
 
     >>> nixie.asarray([[1, 2], [3, 4]], dtype=nixie.float32)
     array([[1., 2.],
@@ -37,10 +37,15 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
         dtype = _type_of_number(obj) if dtype is None else dtype
         return _core.from_numpy(fitting(obj, dtype), dtype, _device(device))
     if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__") or copy is False:
-        return asarray(from_dlpack(obj, copy=copy), dtype=dtype, device=device, copy=False if copy is False else None)
+        return asarray(_from_dlpack(obj, None, copy is not False, dtype), dtype=dtype, device=device, copy=False if copy is False else None)
     if not hasattr(obj, "__array_interface__"):
         obj, dtype = _numbers(obj, dtype)
     return _core.from_numpy(obj, dtype, _device(device))
+
+
+def array_of(x):
+    """x, or the array of what Python or another library holds."""
+    return x if isinstance(x, Array) else asarray(x)
 
 
 def _type_of_number(number):
@@ -59,9 +64,6 @@ def _numbers(obj, dtype):
     if dtype is None and not _has_buffer(obj) and found.dtype.kind != "b":
         small = all(-(2**31) <= each < 2**31 for each in ends)
         dtype = _core.float32 if found.dtype.kind == "f" else _core.int32 if small else _core.int64
-    if dtype is not None:
-        for each in ends:
-            fitting(each, dtype)
     return found, dtype
 
 
@@ -91,7 +93,12 @@ def from_dlpack(x, /, *, device=None, copy=None):
     >>> nixie.from_dlpack(numpy.arange(3.0))
     array([0., 1., 2.], dtype=float64)
     """
-    found = _core.from_dlpack(x, copy)
+    return _from_dlpack(x, device, copy, None)
+
+
+def _from_dlpack(x, device, copy, dtype):
+    """`dtype` is for elements of a type that only numpy has."""
+    found = _core.from_dlpack(x, copy, dtype)
     if device is None or device == found.device:
         return found
     if copy is False:
@@ -147,6 +154,7 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
     >>> nixie.full_like(nixie.zeros(2), 3)
     array([3., 3.], dtype=float32)
     """
+    x = array_of(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
 
 
@@ -257,6 +265,7 @@ def meshgrid(*arrays, indexing="xy"):
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing is {indexing!r}, expected 'xy' or 'ij'")
+    arrays = [array_of(each) for each in arrays]
     count = len(arrays)
     order = list(range(count))
     if indexing == "xy" and count > 1:

@@ -5,7 +5,7 @@ import operator
 
 from . import _core
 from ._core import Array
-from ._creation import asarray
+from ._creation import array_of, asarray
 from ._types import finfo, isdtype, result_type
 
 _LOG2 = math.log(2)
@@ -189,7 +189,7 @@ BINARY = {
 
 def _unary(name, function, sentence, argument, result):
     def op(x, /):
-        return function(x if isinstance(x, Array) else asarray(x))
+        return function(array_of(x))
 
     return named(op, name, sentence, f"nixie.{name}(nixie.asarray({argument})).item()", result)
 
@@ -220,6 +220,7 @@ def clip(x, /, min=None, max=None):
     >>> nixie.clip(nixie.arange(5), 1, 3)
     array([1, 1, 2, 3, 3], dtype=int32)
     """
+    x = array_of(x)
     if min is not None:
         x = _core.cast(_core.maximum(x, min), x.dtype)
     return x if max is None else _core.cast(_core.minimum(x, max), x.dtype)
@@ -240,7 +241,7 @@ def isclose(a, b, /, rtol=1e-5, atol=1e-8, *, equal_nan=False):
     >>> nixie.isclose(nixie.array([1.0, 2.0]), nixie.array([1.0, 2.1]))
     array([ True, False], dtype=bool)
     """
-    a, b = (x if isinstance(x, Array) else asarray(x) for x in (a, b))
+    a, b = array_of(a), array_of(b)
     near = _core.logical_and(abs(a - b) <= atol + rtol * abs(b), _core.is_finite(b))
     same = _core.logical_or(a == b, _core.logical_and(a != a, b != b)) if equal_nan else a == b
     return _core.logical_or(near, same)

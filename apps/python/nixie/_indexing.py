@@ -12,20 +12,29 @@ _MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(m
 
 
 def _parts(x, key):
-    """The key as a number, a slice or an array for each axis, and None for each new one."""
-    key = [_known_mask(each) for each in (key if isinstance(key, tuple) else (key,))]
+    """The key as a number, a slice or an array for each axis, and None for each new one; and whether arrays come apart."""
+    key = [_known_mask(_ours(each)) for each in (key if isinstance(key, tuple) else (key,))]
     used = sum(_axes_of(each) for each in key)
     if used > x.ndim:
         raise IndexError(f"{used} indices for an array of {x.ndim} axes")
     if (ellipses := sum(each is ... for each in key)) > 1:
         raise IndexError("an index has one ... at most")
     at = next((i for i, each in enumerate(key) if each is ...), len(key))
-    key[at : at + ellipses] = [slice(None)] * (x.ndim - used)
+    missing = [slice(None)] * (x.ndim - used)
+    key[at : at + ellipses] = missing or [...] * ellipses  # one that stands for no axis keeps arrays apart, too
     axis, parts = 0, []
     for each in key:
-        parts += [None] if each is None else _positions(x, each, axis) if _is_mask(each) else [_entry(x, each, axis)]
+        parts += [each] if each is None or each is ... else _positions(x, each, axis) if _is_mask(each) else [_entry(x, each, axis)]
         axis += _axes_of(each)
-    return parts
+    return [each for each in parts if each is not ...], _are_apart(parts)
+
+
+def _ours(each):
+    """Arrays that only DLPack reads as ours, or as numpy's where the host knows their values."""
+    if isinstance(each, Array) or hasattr(each, "__array_interface__") or not hasattr(each, "__dlpack__"):
+        return each
+    each = asarray(each)
+    return each.numpy() if each.device == "cpu" else each
 
 
 def _known_mask(each):
@@ -94,20 +103,20 @@ def _sliced(x, key):
 
 
 def get(x, key):
-    key = _parts(x, key)
+    key, are_apart = _parts(x, key)
     result = _sliced(x, key)
     kept = [each for each in key if not isinstance(each, int)]
     arrays = {axis: each for axis, each in enumerate(kept) if isinstance(each, Array)}
-    return _taken(result, arrays, key) if arrays else result
+    return _taken(result, arrays, are_apart) if arrays else result
 
 
-def _taken(x, arrays, key):
+def _taken(x, arrays, are_apart):
     """x with arrays of indices along axes, as numpy broadcasts them."""
     for each in arrays.values():
         if not isdtype(each.dtype, "integral"):
             raise IndexError(f"an array of {each.dtype} is no index; expected integers")
     axes = list(arrays)
-    if len(axes) == 1 and not _apart(key):
+    if len(axes) == 1 and not are_apart:
         return _core.take(x, arrays[axes[0]], axes[0])
     # Several arrays: one axis in place of theirs, one position in place of their indices.
     sizes = [x.shape[axis] for axis in axes]
@@ -120,16 +129,16 @@ def _taken(x, arrays, key):
     others = [axis for axis in range(x.ndim) if axis not in arrays]
     flat = _core.reshape(_core.permute(x, axes + others), [math.prod(sizes)] + [x.shape[axis] for axis in others])
     result = _core.take(flat, position, 0)
-    first = 0 if _apart(key) else axes[0]
+    first = 0 if are_apart else axes[0]
     rank = len(position.shape)
     order = list(range(rank, rank + first)) + list(range(rank)) + list(range(rank + first, len(result.shape)))
     return _core.permute(result, order)
 
 
-def _apart(key):
-    """Whether a slice or None separates arrays: their axes come first in the result then."""
-    places = [i for i, each in enumerate(key) if isinstance(each, (Array, int))]
-    return any(isinstance(each, Array) for each in key) and places != list(range(places[0], places[-1] + 1))
+def _are_apart(parts):
+    """Whether a slice, ... or None separates arrays and numbers: their axes come first in the result then."""
+    places = [i for i, each in enumerate(parts) if isinstance(each, (Array, int))]
+    return any(isinstance(each, Array) for each in parts) and places != list(range(places[0], places[-1] + 1))
 
 
 def set(x, key, value):
@@ -139,10 +148,11 @@ def set(x, key, value):
         if isdtype(value.dtype, "real floating") and not isdtype(x.dtype, "real floating"):
             raise TypeError(f"an array of {x.dtype} cannot hold {value.dtype}; use astype")
         value = _core.cast(value, x.dtype)
+    key = _ours(key)
     mask = asarray(key, device=x.device) if hasattr(key, "__array_interface__") or isinstance(key, Array) else None
     if mask is not None and mask.dtype == _core.bool and (isinstance(key, Array) or _rank(value) <= x.ndim - mask.ndim):
         return x._rebind(_masked(x, mask, value))
-    parts = _parts(x, key)
+    parts, _ = _parts(x, key)
     if any(isinstance(each, Array) for each in parts):
         return x._rebind(_scattered(x, key, value))
     plain = [each for each in parts if each is not None]

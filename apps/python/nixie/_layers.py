@@ -27,9 +27,15 @@ def convolution(x, w, bias, stride, padding, dilation, transposed, output_paddin
 
 
 def gradients_of(function, g, *arrays, wanted=None):
-    """The gradients of sum(function(arrays) * g), None for those that are not wanted."""
+    """The gradients of sum(function(arrays) * g), None for those that are not wanted. g and the arrays may be expressions of each
+    other, as where two layers share a weight: only what the function does with them counts."""
     places = [i for i in range(len(arrays)) if wanted is None or wanted[i]]
-    found = iter(nx._core.differentiate(lambda: nx._core.gradients((function(*arrays) * g).sum(), [arrays[i] for i in places])))
+
+    def gradients():
+        given = nx._core.arguments(arrays)[0]
+        return nx._core.gradients((function(*given) * g).sum(), [given[i] for i in places])
+
+    found = iter(nx._core.differentiate(gradients))
     return tuple(next(found) if i in places else None for i in range(len(arrays)))
 
 

@@ -3,6 +3,7 @@
 import operator
 
 from . import _core
+from ._creation import array_of
 
 
 def _tuple(axes):
@@ -41,6 +42,7 @@ def matrix_transpose(x, /):
     >>> nixie.matrix_transpose(nixie.zeros((4, 2, 3))).shape
     (4, 3, 2)
     """
+    x = array_of(x)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: an array of shape {x.shape}, expected at least 2 axes")
     return _core.permute(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
@@ -61,7 +63,7 @@ def expand_dims(x, /, axis=0):
     >>> nixie.expand_dims(nixie.zeros(3), axis=1).shape
     (3, 1)
     """
-    axes = _tuple(axis)
+    x, axes = array_of(x), _tuple(axis)
     rank = x.ndim + len(axes)
     return _core.expand_dims(x, [normal_axis(each, rank, "expand_dims") for each in axes])
 
@@ -72,6 +74,7 @@ def squeeze(x, /, axis=None):
     >>> nixie.squeeze(nixie.zeros((3, 1)), 1).shape
     (3,)
     """
+    x = array_of(x)
     return _core.squeeze(x, [i for i, size in enumerate(x.shape) if size == 1] if axis is None else axis)
 
 
@@ -91,6 +94,7 @@ def broadcast_arrays(*arrays):
     >>> [x.shape for x in nixie.broadcast_arrays(nixie.zeros(3), nixie.zeros((2, 1)))]
     [(2, 3), (2, 3)]
     """
+    arrays = [array_of(each) for each in arrays]
     shape = broadcast_shapes(*(each.shape for each in arrays))
     return [broadcast_to(each, shape) for each in arrays]
 
@@ -132,6 +136,7 @@ def unstack(x, /, *, axis=0):
     >>> [part.item() for part in nixie.unstack(nixie.arange(3))]
     [0, 1, 2]
     """
+    x = array_of(x)
     axis = normal_axis(axis, x.ndim, "unstack")
     return tuple(_core.slice(x, [slice(None)] * axis + [i]) for i in range(x.shape[axis]))
 
@@ -142,6 +147,7 @@ def flip(x, /, axis=None):
     >>> nixie.flip(nixie.arange(3))
     array([2, 1, 0], dtype=int32)
     """
+    x = array_of(x)
     return _core.flip(x, list(range(x.ndim)) if axis is None else axis)
 
 
@@ -151,6 +157,7 @@ def roll(x, /, shift, axis=None):
     >>> nixie.roll(nixie.arange(4), 1)
     array([3, 0, 1, 2], dtype=int32)
     """
+    x = array_of(x)
     if axis is None:
         return _core.reshape(_core.roll(_core.reshape(x, [-1]), shift, 0), list(x.shape))
     axes = _tuple(axis)
@@ -176,6 +183,7 @@ def repeat(x, repeats, /, axis=None):
     >>> nixie.repeat(nixie.arange(2), 2)
     array([0, 0, 1, 1], dtype=int32)
     """
+    x = array_of(x)
     if axis is None:
         x, axis = _core.reshape(x, [-1]), 0
     import numpy
@@ -193,6 +201,7 @@ def pad(x, pad_width, /, *, constant_values=0):
     >>> nixie.pad(nixie.ones(2), 1)
     array([0., 1., 1., 0.], dtype=float32)
     """
+    x = array_of(x)
     pair = (pad_width, pad_width) if isinstance(pad_width, int) else tuple(pad_width)
     pairs = [pair] * x.ndim if all(isinstance(each, int) for each in pair) else list(pair)
     return _core.pad(x, [low for low, _ in pairs], [high for _, high in pairs], float(constant_values))
@@ -205,6 +214,7 @@ def take(x, indices, /, axis=None):
     >>> nixie.take(nixie.arange(3) * 10, nixie.array([2, 0]))
     array([20,  0], dtype=int32)
     """
+    x = array_of(x)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"take: an array of shape {x.shape} wants an axis")

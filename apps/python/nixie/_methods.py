@@ -1,5 +1,6 @@
 """Methods of Array: indexing, numpy, and the functions that numpy has as methods."""
 
+import operator
 import sys
 
 from . import _core, _creation, _indexing, _manipulation, _reductions, linalg
@@ -45,6 +46,22 @@ def __array__(self, dtype=None, copy=None):
             raise ValueError(f"an array of {found.dtype} becomes {dtype} only by a copy")
         return found.astype(dtype)
     return found.copy() if copy else found
+
+
+def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+    """numpy's functions of elements, and its operators with an array of numpy on the left: ours of the same name, or numpy's
+    where the result goes into an array of numpy."""
+    if out is not None and not any(isinstance(each, Array) for each in out):
+        return getattr(ufunc, method)(*(numpy(each) if isinstance(each, Array) else each for each in inputs), out=out, **options)
+    name = ufunc.__name__
+    inputs = [_creation.asarray(each) if hasattr(each, "__array_interface__") else each for each in inputs]
+    if name == "divmod":
+        return tuple(function(*inputs) for function in (operator.floordiv, operator.mod))
+    ours = getattr(sys.modules["nixie"], name, None)
+    if ours is None or method != "__call__" or options or out is not None:
+        what = name if method == "__call__" else f"{name}.{method}"
+        raise TypeError(f"numpy.{what} takes no array of nixie here; give it x.numpy()")
+    return ours(*inputs)
 
 
 def _with_numpy(self):
@@ -148,6 +165,7 @@ array another value; arrays that were made of it stay as they were.
 METHODS = {
     "__array__": __array__,
     "__array_namespace__": __array_namespace__,
+    "__array_ufunc__": __array_ufunc__,
     "__contains__": lambda self, value: bool(_reductions.FUNCTIONS["any"](self == value)),
     "__divmod__": lambda self, other: (self // other, self % other),
     "__format__": _format,

@@ -56,7 +56,8 @@ class _Plan:
         tensors = [arguments[i] for i in places]
         self.numbers = {i: each for i, each in enumerate(arguments) if i not in set(places)}
         self.forms = [(tuple(x.shape), x.stride()) for x in tensors]
-        self.device, self.has_empty = device, any(x.numel() == 0 for x in tensors)
+        self.has_empty = any(x.numel() == 0 for x in tensors)
+        self.gpu = device.index if device.type == "cuda" else None
         self.sets = [i for i, place in enumerate(places) if place in sets]
         orders = [order_of(x) for x in tensors]
         self.gaps = [i for i, order in enumerate(orders) if order is None]
@@ -71,11 +72,11 @@ class _Plan:
             return ([_permute(x, order) for x, order in zip(found, results)], [_permute(values[places[i]], orders[i]) for i in self.sets])
 
         forms = [([x.shape[axis] for axis in order], str(x.dtype)[6:], i in self.sets) for i, (x, order) in enumerate(zip(tensors, orders))]
-        self.run = _core.ExternalPlan(trace, forms, self.device.type, precision)
+        self.run = _core.ExternalPlan(trace, forms, device.type, precision)
         self.results = []
         for i, (order, (sizes, strides, dtype)) in enumerate(zip(results, self.run.results)):
             sizes, strides = (tuple(each[axis] for axis in _inverse(order)) for each in (sizes, strides))
-            self.results.append(_Result((sizes, strides, getattr(torch, dtype)), self.device, i in kept))
+            self.results.append(_Result((sizes, strides, getattr(torch, dtype)), device, i in kept))
 
     def addresses(self, arguments):
         """Where the tensors are; None if the plan is for others, or for other numbers."""
@@ -96,9 +97,8 @@ class _Plan:
         return [each for i, each in enumerate(arguments) if i not in self.numbers] if self.numbers else arguments
 
     def __call__(self, arguments, addresses):
-        if self.gaps or self.run.misaligned(addresses):
-            return self.run_copied(self.tensors(arguments), addresses)
-        return self.run_at(addresses)
+        results = None if self.gaps else self.run_at(addresses)
+        return self.run_copied(self.tensors(arguments), addresses) if results is None else results
 
     def run_copied(self, tensors, addresses):
         copied = set(self.gaps) | set(self.run.misaligned(addresses))
@@ -111,10 +111,10 @@ class _Plan:
         return results
 
     def run_at(self, addresses):
+        """The results, or None if an argument must be copied first."""
         results = [each.fresh() for each in self.results]
-        stream = torch._C._cuda_getCurrentRawStream(self.device.index) if self.device.type == "cuda" else 0
-        self.run(addresses, [x.data_ptr() for x in results], stream)
-        return results
+        stream = 0 if self.gpu is None else torch._C._cuda_getCurrentRawStream(self.gpu)
+        return results if self.run(addresses, [x.data_ptr() for x in results], stream) else None
 
 
 class Function:

@@ -3,7 +3,7 @@
 import math
 
 from . import _core
-from ._creation import asarray
+from ._creation import array_of
 from ._elementwise import named
 from ._manipulation import normal_axis
 from ._types import as_dtype, isdtype
@@ -17,12 +17,14 @@ def _sum_type(x, dtype):
 
 def _accumulate(op):
     def reduce(x, axis, dtype, keepdims):
-        x = asarray(x)
+        x = array_of(x)
         to = _sum_type(x, dtype)
         if to is not None and (x.dtype != to):
             x = _core.cast(x, to if to.itemsize >= 4 or isdtype(to, "real floating") else _core.int64)
         result = op(x, axis, keepdims)
-        return result if to is None or result.dtype == to else _core.cast(result, to)
+        if to is None or result.dtype == to:
+            return result
+        return (_core.wrapped if to in (_core.int8, _core.uint8) else _core.cast)(result, to)
 
     return reduce
 
@@ -78,21 +80,26 @@ def var(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
     >>> nixie.var(nixie.array([1.0, 3.0]), correction=1).item()
     2.0
     """
-    x, correction = asarray(x), correction or ddof
+    x = array_of(x)
     found = _core.variance(x, axis, keepdims)
-    if correction == 0:
-        return found
+    return found if (by := _corrected(x, found, correction or ddof)) == 1 else found * by
+
+
+def _corrected(x, found, correction):
+    """n / (n - correction), for n elements of x to each one that was found."""
     count = x.size // found.size if found.size else 0
-    return found * (count / (count - correction) if count > correction else math.nan)
+    return 1 if correction == 0 else count / (count - correction) if count > correction else math.nan
 
 
 def std(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
-    """The square root of `var`.
+    """The square root of `var`, whose gradient is 0 where all elements are equal.
 
     >>> nixie.std(nixie.array([1.0, 3.0])).item()
     1.0
     """
-    return _core.sqrt(var(x, axis, correction=correction or ddof, keepdims=keepdims))
+    x = array_of(x)
+    found = _core.stddev(x, axis, keepdims)
+    return found if (by := _corrected(x, found, correction or ddof)) == 1 else found * math.sqrt(by)
 
 
 def count_nonzero(x, /, axis=None, *, keepdims=False):
@@ -105,6 +112,7 @@ def count_nonzero(x, /, axis=None, *, keepdims=False):
 
 
 def _scan(x, axis, initial, dtype, scan, neutral):
+    x = array_of(x)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"a cumulative function of an array of shape {x.shape} wants an axis")

@@ -54,7 +54,7 @@ _FLOATS |= {"float8_e4m3fn": (3, 8, -6), "float8_e5m2": (2, 15, -14)}
 
 def fitting(number, type):
     """A number of Python for elements of a type: those of integers hold the whole numbers between their limits, and fractions are cut off."""
-    if isdtype(type, "integral") and not iinfo(type).min <= number <= iinfo(type).max:
+    if isdtype(type, "integral") and not iinfo(type).min - 1 < number < iinfo(type).max + 1:
         raise ValueError(f"the number {number} does not fit {type}")
     return number
 
@@ -143,7 +143,9 @@ def astype(x, dtype, /, *, copy=True, device=None):
     >>> nixie.astype(nixie.array([1.9, -1.9]), nixie.int32)
     array([ 1, -1], dtype=int32)
     """
-    to = as_dtype(dtype)
+    from ._creation import array_of
+
+    x, to = array_of(x), as_dtype(dtype)
     result = x if x.dtype == to and not copy else _core.cast(x, to)
     return result if device is None else result.to_device(device)
 

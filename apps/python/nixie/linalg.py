@@ -3,6 +3,7 @@
 import math
 
 from . import _core, _reductions
+from ._creation import array_of as _array_of
 from ._manipulation import matrix_transpose, normal_axis as _normal_axis  # the standard has the first here, too
 from ._types import result_type as _result_type
 
@@ -13,7 +14,7 @@ def matmul(x1, x2, /):
     >>> nixie.matmul(nixie.ones((2, 3)), nixie.ones(3))
     array([3., 3.], dtype=float32)
     """
-    return x1 @ x2
+    return _array_of(x1) @ x2
 
 
 def tensordot(x1, x2, /, *, axes=2):
@@ -22,6 +23,7 @@ def tensordot(x1, x2, /, *, axes=2):
     >>> nixie.tensordot(nixie.ones((2, 3)), nixie.ones((3, 4)), axes=1).shape
     (2, 4)
     """
+    x1, x2 = _array_of(x1), _array_of(x2)
     if isinstance(axes, int):
         axes = (range(x1.ndim - axes, x1.ndim), range(axes))
     first, second = ([_normal_axis(each, x.ndim, "tensordot") for each in along] for x, along in zip((x1, x2), axes))
@@ -41,6 +43,7 @@ def vecdot(x1, x2, /, *, axis=-1):
     >>> nixie.vecdot(nixie.arange(3), nixie.arange(3)).item()
     5
     """
+    x1, x2 = _array_of(x1), _array_of(x2)
     size = x1.shape[axis], x2.shape[axis]
     if size[0] != size[1]:
         raise ValueError(f"vecdot: axes of {size[0]} and {size[1]} elements")
@@ -53,6 +56,7 @@ def outer(x1, x2, /):
     >>> nixie.linalg.outer(nixie.arange(2), nixie.arange(3)).shape
     (2, 3)
     """
+    x1, x2 = _array_of(x1), _array_of(x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError(f"outer: shapes {x1.shape} and {x2.shape}, expected two vectors")
     return _core.expand_dims(x1, 1) * _core.expand_dims(x2, 0)
@@ -64,6 +68,7 @@ def cross(x1, x2, /, *, axis=-1):
     >>> nixie.linalg.cross(nixie.array([1, 0, 0]), nixie.array([0, 1, 0]))
     array([0, 0, 1], dtype=int32)
     """
+    x1, x2 = _array_of(x1), _array_of(x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise ValueError(f"cross: axes of {x1.shape[axis]} and {x2.shape[axis]} elements, expected 3")
     left, right = _normal_axis(axis, x1.ndim, "cross"), _normal_axis(axis, x2.ndim, "cross")
@@ -77,6 +82,7 @@ def diagonal(x, /, *, offset=0):
     >>> nixie.linalg.diagonal(nixie.eye(2))
     array([1., 1.], dtype=float32)
     """
+    x = _array_of(x)
     rows, columns = x.shape[-2:]
     row, column = max(-offset, 0), max(offset, 0)
     count = max(min(rows - row, columns - column), 0)
@@ -104,6 +110,7 @@ def matrix_power(x, n, /):
     """
     from ._creation import eye
 
+    x = _array_of(x)
     if n < 0:
         raise ValueError(f"matrix_power: the power is {n}, expected 0 or more: there are no inverses here")
     result = _core.broadcast_to(eye(x.shape[-1], dtype=x.dtype, device=x.device), list(x.shape))
@@ -119,6 +126,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     >>> nixie.linalg.vector_norm(nixie.array([3.0, 4.0])).item()
     5.0
     """
+    x = _array_of(x)
     if ord == 2:
         return _core.norm(x, axis, keepdims)
     size = abs(x)
@@ -141,9 +149,26 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
         return _core.norm(x, [-2, -1], keepdims)
     if ord not in (1, -1, math.inf, -math.inf):
         raise ValueError(f"matrix_norm: order {ord!r}, expected fro, 1, -1, inf or -inf: there are no singular values here")
-    sums = _core.sum(abs(x), -2 if abs(ord) == 1 else -1, True)
+    sums = _core.sum(abs(_array_of(x)), -2 if abs(ord) == 1 else -1, True)
     found = (_core.max if ord > 0 else _core.min)(sums, [-2, -1], True)
     return found if keepdims else _core.squeeze(found, [-2, -1])
+
+
+def norm(x, /, ord=None, axis=None, keepdims=False):
+    """numpy's norm: `vector_norm` along one axis or of a vector, `matrix_norm` over two or of a matrix; without an order the root
+    of the sum of squares.
+
+    >>> nixie.linalg.norm([3.0, 4.0]).item()
+    5.0
+    """
+    x = _array_of(x)
+    if ord is None or isinstance(axis, int) or (axis is None and x.ndim == 1):
+        return vector_norm(x, axis=axis, keepdims=keepdims, ord=2 if ord is None else ord)
+    if axis is None and x.ndim != 2:
+        raise ValueError(f"norm: order {ord!r} of an array of shape {x.shape} wants an axis, or two")
+    rows, columns = (0, 1) if axis is None else axis
+    found = matrix_norm(_core.moveaxis(x, (rows, columns), (-2, -1)), ord=ord)
+    return _core.expand_dims(found, sorted(each % x.ndim for each in (rows, columns))) if keepdims else found
 
 
 def einsum(subscripts, /, *operands):
@@ -152,4 +177,25 @@ def einsum(subscripts, /, *operands):
     >>> nixie.linalg.einsum("ij,kj->ik", nixie.ones((2, 3)), nixie.ones((4, 3))).shape
     (2, 4)
     """
-    return _core.einsum(subscripts, operands)
+    arrays = [_array_of(each) for each in operands]
+    to = _result_type(*arrays)
+    if to == _core.int64 and len(arrays) > 1 and "..." not in subscripts:
+        return _sum_of_products(subscripts.replace(" ", ""), arrays)
+    found = _core.einsum(subscripts, arrays)  # of bytes and bools int32
+    if to in (_core.int8, _core.uint8):
+        return _core.wrapped(found, to)
+    return _core.cast(found, to) if to == _core.bool else found
+
+
+def _sum_of_products(subscripts, arrays):
+    """einsum with every product in memory: matrix products are not computed in int64."""
+    terms, arrow, out = subscripts.partition("->")
+    labels = sorted(set(terms) - {","})
+    product = 1
+    for term, x in zip(terms.split(","), arrays):
+        own = [each for each in labels if each in term]
+        x = _core.einsum(f"{term}->{''.join(own)}", [x])
+        sizes = dict(zip(own, x.shape))
+        product = product * _core.reshape(x, [sizes.get(each, 1) for each in labels])
+    out = out if arrow else [each for each in labels if terms.count(each) == 1]
+    return _core.einsum(f"{''.join(labels)}->{''.join(out)}", [product])

@@ -7,13 +7,22 @@ import logging
 import torch
 from torch import nn
 
-from . import nn as _nn
+from . import _core, nn as _nn
 from ._core import Array
 from ._layers import _pair, gradients_of
 from ._manipulation import pad as _padded, reshape as _reshape
 from ._plan import LAST, Function, is_channels_last
 
 _log = logging.getLogger("nixie.torch")
+
+
+def tensor(x):
+    """An array as a tensor in the same memory, which must not be written to: torch.from_dlpack with less on the way.
+
+    >>> nixie.torch.tensor(nixie.from_dlpack(torch.ones(2)) * 2)
+    tensor([2., 2.])
+    """
+    return _core.to_object(x, torch.Tensor)
 
 
 # ---- functions with gradients ----
@@ -38,7 +47,11 @@ class _Plans:
 
     def run(self, key, trace, tensors):
         """Results are channels-last if an argument is."""
-        key = (*key, *((x.dtype, x.device) for x in tensors), any(map(is_channels_last, tensors)))
+        key, is_last = list(key), False
+        for x in tensors:
+            key += (x.dtype, x.device)
+            is_last = is_last or is_channels_last(x)
+        key = (*key, is_last)
         if key not in self.known:
 
             def function(arrays):
@@ -82,11 +95,12 @@ def function(of_arrays, *, precision="fp32"):
     plans = _Plans(of_arrays, precision)
 
     def call(*tensors, **options):
+        needs_gradients = False
         for x in tensors:
             if not isinstance(x, torch.Tensor):
                 raise TypeError(f"a function of nixie.torch is given a {type(x).__name__}, expected a tensor; further arguments are named")
-        needs_gradients = torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
-        if needs_gradients or torch._C._are_functorch_transforms_active():  # whose error says what they want
+            needs_gradients = needs_gradients or x.requires_grad
+        if needs_gradients and torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():  # whose error says what they want
             return _Call.apply(plans, options, *tensors)
         return plans.forward(options, tensors)[0]
 
