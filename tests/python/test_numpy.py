@@ -51,7 +51,7 @@ xp.linalg.outer([1, 2], [3, 4]); xp.linalg.cross([1, 2, 3], [0, 1, 0]); xp.linal
 xp.split(x, 3, axis=1)[2]; xp.split(i, [1])[1]; xp.split(x[0], [2, 9])[2]; xp.atleast_1d(3.0); xp.atleast_2d(x[0]); xp.vstack([x, x[0]]); xp.hstack([x, x]); xp.hstack([x[0], [1.0]])
 xp.ravel(c); xp.transpose(c); xp.transpose(c, (1, 2, 0)); xp.swapaxes(c, 0, -1); xp.fliplr(x); xp.flipud(x); xp.dot(x, 3); xp.dot(x, x[0]); xp.dot(c, c.transpose(0, 2, 1)); xp.inner(x, x)
 xp.inner(x[0], 2); xp.outer(x, i); xp.kron(x[:, :2], i); xp.kron(x[0], c); xp.diag(x); xp.diag(x, -1); xp.diag(i[0], 2); xp.diag(x[0] / 0, -1); xp.trace(x); xp.trace(c, 1); xp.ptp(x); xp.ptp(i, axis=0)
-xp.quantile(x, 0.3); xp.quantile(i, 0.7, axis=0); xp.quantile(x, 1, axis=1); xp.quantile([1, np.nan], 0.5); xp.percentile(x, 35); xp.median(x); xp.median(i, axis=-1); xp.average(x)
+xp.quantile(x, 0.3); xp.quantile(i, 0.7, axis=0); xp.quantile(x, 1, axis=1); xp.quantile([1, np.nan], 0.5); xp.percentile(x, 35); xp.median(x); xp.median([1.0, np.inf, np.inf]); xp.quantile([-np.inf, 0.0, 2.0], 0.5); xp.median(i, axis=-1); xp.average(x)
 xp.average(x, weights=abs(x)); xp.average(x, axis=0, weights=[1, 2]); xp.average(x, axis=-1, weights=[1, 2, 3]); xp.nan_to_num(i); xp.nan_to_num([np.nan, 1.0], nan=2.0)
 xp.nan_to_num(np.float32([np.inf, -np.inf, np.nan])); xp.nansum([1, np.nan]); xp.nanmean([[1, np.nan], [3, 4]], axis=0); xp.array_equal(x, x); xp.array_equal(x, i); xp.array_equal(x, c)
 xp.interp(x, [0.0, 2.0, 5.0], [1.0, 0.0, 7.0]); xp.interp([0.0, 1.0, 1.5], [0.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 6.0]); xp.interp(0.5, [0.0], [7.0])

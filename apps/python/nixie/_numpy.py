@@ -203,9 +203,8 @@ def quantile(x, q, /, axis=None):
     if x.shape[0] == 0:
         raise ValueError("quantile: no elements")
     place = q * (x.shape[0] - 1)
-    low = min(int(place), max(x.shape[0] - 2, 0))
-    below, above = x[low], x[min(low + 1, x.shape[0] - 1)]
-    found = below * (1 - (place - low)) + above * (place - low)
+    low, part = int(place), place % 1
+    found = x[low] * 1.0 if part == 0 else x[low] * (1 - part) + x[low + 1] * part  # infinity times 0 is NaN
     return _core.where(x[-1] == x[-1], found, math.nan)  # NaN is the largest
 
 
