@@ -61,6 +61,13 @@ bool stores_pieces(const Kernel& kernel) {
   });
 }
 
+// Whether results are neighbours of each other in memory, as those of a phase of a strided gradient are not.
+bool stores_channels_last(const Kernel& kernel) {
+  return std::ranges::all_of(kernel.stores, [&](const Access& store) {
+    return product_in<Matmul>(kernel.head->op) || is_channels_last(kernel.domain, store.strides, store.offset);
+  });
+}
+
 // Loads of the epilogue that are another number for each of a lane's 8 channels.
 std::int64_t loads_by_channel(const Kernel& kernel) {
   return std::count_if(kernel.loads.begin(), kernel.loads.end(),
@@ -89,8 +96,13 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
   const bool may_split = !leaves_of_channels(choice) && choice.kernel.head->dtype != Dtype::i32 &&
                          problem_of(choice).sums_every == 0;  // parts are floats, and added
   std::vector<Tile> tiles = forward_tiles(problem_of(choice), chip, may_split);
-  if (problem_of(choice).products() == 3 && loads_by_channel(choice.kernel) > kMostLoadsByChannel)
-    std::erase_if(tiles, [](const Tile& tile) { return tile.mma_m * tile.n > 64; });
+  if (problem_of(choice).products() == 3) {  // which leave few registers
+    const bool loads_much = loads_by_channel(choice.kernel) > kMostLoadsByChannel,
+               is_in_steps = !stores_channels_last(choice.kernel);
+    std::erase_if(tiles, [&](const Tile& tile) {
+      return (loads_much && tile.mma_m * tile.n > 64) || (is_in_steps && tile.mma_m > 1);
+    });
+  }
   if (!leaves_of_channels(choice)) return tiles;
   const bool full = !choice.kernel.loads.empty();
   const ForwardLayer layer = forward_layer(problem_of(choice));
