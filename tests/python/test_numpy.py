@@ -188,6 +188,7 @@ class Numpy(unittest.TestCase):
             (lambda: nx.zeros(2.5), TypeError, "a float, expected int"),
             (lambda: nx.split(x, 2, axis=1), ValueError, "3 elements has no 2 equal parts"),
             (lambda: nx.median([]), ValueError, "no elements"),
+            (lambda: nx.ptp([]), ValueError, "no elements"),
             (lambda: nx.average(x, weights=[1, 2, 3]), ValueError, "weights of shape (3,)"),
             (lambda: nx.diag(nx.ones((1, 1, 1))), ValueError, "expected 1 or 2 axes"),
             (lambda: nx.interp([1.0], [1.0], [1.0, 2.0]), ValueError, "two vectors as long"),

@@ -187,6 +187,8 @@ def ptp(x, /, axis=None):
     4
     """
     x = array_of(x)
+    if x.size == 0:
+        raise ValueError("ptp: no elements")
     return x.max(axis) - x.min(axis)
 
 
