@@ -52,7 +52,7 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
                                 planes_of(products) * lines * 128 / chip.l2_bytes_per_clock);
 }
 
-// What windows of one pixel take, in clocks, fitted to 2,800 times of 75 layers in fp16 in all roles on an H200: the
+// What windows of one pixel take, in clocks, fitted to 2,800 times of 72 layers in fp16 in all roles on an H200: the
 // choice costs 2 % of the best tile's time forward, 0.9 % in filter gradients. Only tiles are chosen by it: forms,
 // which have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
 struct Points {

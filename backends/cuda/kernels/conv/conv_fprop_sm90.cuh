@@ -215,9 +215,9 @@ NIXIE_DEVICE void pin_all(Sums& sum) {
   for (int m = 0; m < kMmaM; m++) pin(sum[m]);
 }
 
-// Adds products of two planes of a stage, of all its terms or of 16 * `count` from 16 * `first` on, to the sums of rows *
-// 64 rows of one warpgroup, which start at `a`. add = false starts from zero.
-template <int rows, int first = 0, int count = kSlicesPerStage * kSlice / 16>
+// Adds products of two planes of a stage, of all its terms or of 16 * `count` from 16 * `first` on, to the sums of rows
+// * 64 rows of one warpgroup, which start at `a`. add = false starts from zero.
+template <int rows, int first = 0, int count = kSlicesPerStage* kSlice / 16>
 NIXIE_DEVICE void multiply_stage(TensorSum (&sum)[rows][kTileN / 2], u32 a, u32 b, bool add) {
 #pragma unroll
   for (int i = 0; i < kSlicesPerStage; i++) {
