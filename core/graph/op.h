@@ -144,10 +144,10 @@ struct Sums {
   static constexpr int kPart = 4096;
 };
 /// A product or convolution with such sums. It is an op of its own, so that rewrites and kernels of plain products pass
-/// it by, but those that round. Terms are those of k; in a convolution of each window position in turn its channels (of an input gradient
-/// filters), in a filter gradient of each image in turn its output's pixels; those outside the images count as 0. Each
-/// part begins with 0. A group's terms are added in f32: by multiply-adds in order from 0, on tensor cores in theirs.
-/// No result is -0.
+/// it by, but those that round. Terms are those of k; in a convolution of each window position in turn its channels (of
+/// an input gradient filters), in a filter gradient of each image in turn its output's pixels; those outside the images
+/// count as 0. Each part begins with 0. A group's terms are added in f32: by multiply-adds in order from 0, on tensor
+/// cores in theirs. No result is -0.
 struct RoundedProduct {
   std::variant<Matmul, Conv> product = {};
   Sums sums = {};
