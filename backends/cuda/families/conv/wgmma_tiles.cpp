@@ -214,8 +214,11 @@ std::int64_t gradient_columns(const ConvProblem& conv) {
   return std::int64_t{1} * conv.r * conv.s * round_up(conv.channels / conv.groups, gradient_slice(conv));
 }
 
-int slice_of(std::int64_t channels, std::int64_t filters) {
-  return fewest_lines(channels, filters, exact_slice(channels));
+// Windows of one pixel read fewer boxes rather than no zeros: 64 channels where 32 would divide them gain 4 %.
+int forward_slice(const ConvProblem& conv) {
+  const int channels = conv.channels / conv.groups;
+  if (is_point(conv) && channels > 32) return 64;
+  return fewest_lines(channels, conv.filters / conv.groups, exact_slice(channels));
 }
 
 int planes_of(int products) { return products == 3 ? 2 : 1; }
@@ -227,7 +230,7 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
                      .p = conv.p,
                      .q = conv.q,
                      .pad = conv.pad};
-  layer.slice = slice_of(layer.channels, layer.filters);
+  layer.slice = forward_slice(conv);
   if (conv.role == ConvRole::input_grad) {
     layer.transposed = true, layer.slice = 64;
     std::swap(layer.channels, layer.filters);

@@ -58,8 +58,8 @@ std::int64_t gradient_rows(const ConvProblem& conv, const Tile& tile);
 WgradSchedule gradient_schedule(const ConvProblem& conv, const Tile& tile, const Chip& chip, int epilogue_bytes);
 /// The elements of a filter, with its slices padded.
 std::int64_t gradient_columns(const ConvProblem& conv);
-/// The channels in one TMA box: in a forward pass, for tiles of `filters` filters, and in a filter gradient.
-int slice_of(std::int64_t channels, std::int64_t filters);
+/// The channels in one TMA box: in a forward pass, and in a filter gradient.
+int forward_slice(const ConvProblem& conv);
 int gradient_slice(const ConvProblem& conv);
 /// The number of 16-bit planes of an operand.
 int planes_of(int products);

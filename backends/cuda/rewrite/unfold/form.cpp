@@ -46,7 +46,7 @@ double bytes_of_lines(const Form& form, const ConvProblem& conv, const Tile& til
   constexpr std::int64_t kLine = 128;
   const bool viewed_down = form.axis_forms[0] == AxisForm::viewed;
   const std::int64_t channels = conv.channels / conv.groups, filters = conv.filters / conv.groups,
-                     box = 2 * (form.sum.gradient ? gradient_slice(conv) : slice_of(channels, filters)),
+                     box = 2 * (form.sum.gradient ? gradient_slice(conv) : forward_slice(conv)),
                      step = 2 * form.sum.blocks() * form.pixel_channels() *
                             (form.has(AxisForm::viewed) ? form.axis(viewed_down ? 0 : 1).stride : 1),
                      aligned = std::min(std::gcd(step, kLine), box);
