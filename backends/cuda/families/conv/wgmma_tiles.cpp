@@ -227,7 +227,7 @@ ForwardLayer forward_layer(const ConvProblem& conv) {
                      .p = conv.p,
                      .q = conv.q,
                      .pad = conv.pad};
-  layer.slice = slice_of(layer.channels, layer.filters);
+  layer.slice = conv.sums_every > 0 ? 64 : slice_of(layer.channels, layer.filters);
   if (conv.role == ConvRole::input_grad) {
     layer.transposed = true, layer.slice = 64;
     std::swap(layer.channels, layer.filters);
