@@ -135,7 +135,7 @@ TEST(CudaRoundedSums, EveryOneIsItsOwnKernel) {
       int copies = 0;
       for (const Group& group : plan.groups) {
         const Kernel& kernel = plan.kernels[static_cast<std::size_t>(group.members.front())];
-        copies += kernel.label == "operand, terms inside";
+        copies += kernel.label == "pack operand, terms inside";
         if (kernel.head && std::holds_alternative<RoundedProduct>(kernel.head->op))
           ++families[std::string(group.implementation->name())];
       }

@@ -58,9 +58,9 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups = G
 using Limits = std::function<std::string(const ConvProblem&)>;
 /// A product of two matrices as a convolution over images of one pixel: A B^T with dense rows is a forward pass, A B an
 /// input gradient, and A^T B (the gradient of a linear layer's weights) a filter gradient. Of 16-bit operands, or of
-/// f32 ones as fp16 planes, unless they must be multiplied exactly. Those of 8-bit numbers are forward passes, and those
-/// with rounded sums are that or input gradients: operands of other strides are copied before. Refused if there are too few tiles to fill the GPU, or
-/// planes take longer than a product of floats: then cuBLASLt is faster.
+/// f32 ones as fp16 planes, unless they must be multiplied exactly. Those of 8-bit numbers are forward passes, and
+/// those with rounded sums are that or input gradients: operands of other strides are copied before. Refused if there
+/// are too few tiles to fill the GPU, or planes take longer than a product of floats: then cuBLASLt is faster.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
 /// The convolution in the first form that the limits allow: 16-bit operands unchanged; f32 operands, unless they must
 /// be multiplied exactly (only Math::fp32 and Math::tf32), as fp16 planes, or, of one group, as fp16 planes by rows.

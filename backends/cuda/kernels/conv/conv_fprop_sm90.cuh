@@ -150,8 +150,9 @@ struct Barriers {
   NIXIE_DEVICE u32 empty_at(int stage) const { return empty + 8 * stage; }
 };
 
-// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile: `tap` of the images, `tap_of_w` of the filter,
-// which input gradients flip. Slices past the last one, which pad the last stage, are outside both maps and read zeros.
+// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile: `tap` of the images, `tap_of_w` of the
+// filter, which input gradients flip. Slices past the last one, which pad the last stage, are outside both maps and
+// read zeros.
 struct Slice {
   int index, tap, tap_of_w, c;
   NIXIE_DEVICE explicit Slice(int index) : index(index) {
