@@ -10,6 +10,7 @@
 #include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/ops/elementwise.h"
 
 namespace nixie::cuda {
 namespace {
@@ -142,10 +143,12 @@ std::string types_of_pairs(const ConvProblem& conv) {
 // How rounded sums are merged, in parts of so many stages; those of 8-bit floats are added, all in one.
 std::string sums_code(const ConvProblem& conv, const Kernel& kernel) {
   const auto* rounded = std::get_if<RoundedProduct>(&kernel.head->op);
+  const bool by_conversion = rounded && rounded->sums.merge->formula.body.size() == 4;  // sum, group, both, rounded
   return defines({{"CONV_GROUP", rounded           ? conv.sums_every
                                  : conv.promotes() ? 64
                                                    : 0},
                   {"CONV_ROUNDS", rounded != nullptr},
+                  {"CONV_LATE", by_conversion},
                   {"CONV_PART", conv.has_parts() ? Sums::kPart / 64 : 0}}) +
          (rounded ? merged_function(rounded->sums, "__device__ __forceinline__") : "");
 }

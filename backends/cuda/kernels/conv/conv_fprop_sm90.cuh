@@ -33,7 +33,8 @@
 //          zero and are added in f32 with rounding, of 64 rows at a time. While one warpgroup adds, another's products
 //          run.
 // Rounded  sums (CONV_ROUNDS = 1): those of CONV_GROUP terms are merged(sum, group), a function defined before this
-//          file; and those of parts of CONV_PART stages likewise, in order. The window's taps come in w's order.
+//          file that rounds sum + group; and those of parts of CONV_PART stages likewise, in order. With CONV_LATE = 1
+//          a sum is rounded while the next group's products run. The window's taps come in w's order.
 //
 // What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
@@ -65,6 +66,7 @@
 //   CONV_GROUP                      terms whose sums leave the tensor cores, or 0; not 0: two consumers or one, that
 //                                   share tiles; PRODUCTS is 1; below 64: SLICE is 64
 //   CONV_ROUNDS                     0 or 1; 1: SPLITS is 1, SLICE 64; C is a multiple of it, or there is one tap
+//   CONV_LATE                       0 or 1; 1: ROUNDS is 1, and rounding takes few registers
 //   CONV_PART                       stages of a part, or 0: there is one
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the grid is a multiple of the tiles across K
@@ -279,7 +281,22 @@ struct Multiplier {
   }
 
 #if CONV_GROUP
-  // The same with the sums of each group of terms added in f32, or merged; so are parts.
+  // Rounds sums that were added.
+  NIXIE_DEVICE static void round(TensorSum (&sum)[kTileN / 2]) {
+#if CONV_ROUNDS
+#pragma unroll
+    for (int i = 0; i < kTileN / 2; i++) sum[i] = merged(sum[i], -0.0f);
+#endif
+  }
+  // The same, with nothing moved over it: a wait for what has been is a loop, which ptxas moves no instruction past. It
+  // would round before and behind the products that run meanwhile.
+  NIXIE_DEVICE void round_here(TensorSum (&sum)[kTileN / 2]) const {
+    barrier_wait(bars.filters, !CONV_RESIDENT);
+    pin(sum), round(sum), pin(sum);
+    barrier_wait(bars.filters, !CONV_RESIDENT);
+  }
+
+  // The same with the sums of each group of terms added in f32, and rounded; so are parts.
   NIXIE_DEVICE void promoted(Sums& sum, Ring<kStages>& ring, const Item& item) const {
     const bool leader = threadIdx.x % 128 == 0;
     TensorSum group_sum[1][kTileN / 2];
@@ -300,41 +317,44 @@ struct Multiplier {
 #if CONV_PART
       if ((block + 1) % CONV_PART != 0 && block + 1 < item.end) continue;
 #pragma unroll
-      for (int m = 0; m < kMmaM; m++)
+      for (int m = 0; m < kMmaM; m++) {
+        if (CONV_LATE) round(sum[m]);
 #pragma unroll
-        for (int i = 0; i < kTileN / 2; i++) {
-          whole[m][i] = merged(whole[m][i], sum[m][i]);
-          sum[m][i] = block + 1 < item.end ? 0 : whole[m][i];
-        }
+        for (int i = 0; i < kTileN / 2; i++) whole[m][i] += sum[m][i];
+        round(whole[m]);
+#pragma unroll
+        for (int i = 0; i < kTileN / 2; i++) sum[m][i] = block + 1 < item.end ? 0 : whole[m][i];
+      }
 #endif
     }
 #if CONV_ROUNDS
+#if CONV_LATE && !CONV_PART
+#pragma unroll
+    for (int m = 0; m < kMmaM; m++) round(sum[m]);
+#endif
 #pragma unroll
     for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] += 0.0f;  // -0 becomes 0
 #endif
   }
 
-  // Adds the sums of the stage's groups, from that of 16 * `first` terms on, to those of 64 rows. Calls read() once all
-  // operands have been read.
+  // Adds the sums of the stage's groups, from that of 16 * `first` terms on, to those of 64 rows, and rounds these:
+  // late before, while products run. Calls read() once all operands have been read.
   template <int first, class Read>
-  NIXIE_DEVICE void add_groups(TensorSum (&sum)[kTileN / 2], TensorSum (&group)[1][kTileN / 2], u32 a, u32 b,
+  NIXIE_DEVICE void add_groups(TensorSum (&sum)[kTileN / 2], TensorSum (&group_sum)[1][kTileN / 2], u32 a, u32 b,
                                Read read) const {
     constexpr int all = kSlicesPerStage * kSlice / 16, count = CONV_GROUP / 16 < all ? CONV_GROUP / 16 : all;
-    pin(group[0]);
+    pin(group_sum[0]);
     wgmma_begin();
-    multiply_stage<1, first, count>(group, a, b, false);
+    multiply_stage<1, first, count>(group_sum, a, b, false);
     wgmma_commit();
+    if (CONV_LATE) round_here(sum);
     wgmma_wait<0>();
-    pin(group[0]);
+    pin(group_sum[0]);
     if (first + count == all) read();
 #pragma unroll
-    for (int i = 0; i < kTileN / 2; i++)
-#if CONV_ROUNDS
-      sum[i] = merged(sum[i], group[0][i]);
-#else
-      sum[i] += group[0][i];
-#endif
-    if constexpr (first + count < all) add_groups<first + count>(sum, group, a, b, read);
+    for (int i = 0; i < kTileN / 2; i++) sum[i] += group_sum[0][i];
+    if (!CONV_LATE) round(sum);
+    if constexpr (first + count < all) add_groups<first + count>(sum, group_sum, a, b, read);
   }
 #endif
 
@@ -424,7 +444,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
       barrier_init(bars.full_at(i), 1);
       barrier_init(bars.empty_at(i), kSharing);
     }
-    if (CONV_RESIDENT) barrier_init(bars.filters, 1);
+    barrier_init(bars.filters, 1);
     barrier_init_done();
     prefetch_map(&x), prefetch_map(&w);
   }
