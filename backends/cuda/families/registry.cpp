@@ -12,7 +12,7 @@
 #include "nixie/backends/cuda/families/pool_average.h"
 #include "nixie/backends/cuda/families/pool_max.h"
 #include "nixie/backends/cuda/families/portable.h"
-#include "nixie/backends/cuda/families/turn_bytes.h"
+#include "nixie/backends/cuda/families/turn.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
@@ -102,9 +102,9 @@ KernelCode generate(const Plan& plan, const Implementers& by, const Chip& chip, 
 
 std::span<const Family* const> families() {
   static const Family* const all[] = {
-      &blas(),       &conv_s2d(),  &conv_c3(),   &conv_rows(),  &conv_fprop(),   &conv_halo(),  &outer_product(),
-      &conv_wgrad(), &conv_ffma(), &depthwise(), &pool_max(),   &pool_average(), &collective(), &reduce(),
-      &gemm(),       &scan(),      &argsort(),   &turn_bytes(), &map(),
+      &blas(),       &conv_s2d(),  &conv_c3(),   &conv_rows(), &conv_fprop(),   &conv_halo(),  &outer_product(),
+      &conv_wgrad(), &conv_ffma(), &depthwise(), &pool_max(),  &pool_average(), &collective(), &reduce(),
+      &gemm(),       &scan(),      &argsort(),   &turn(),      &map(),
   };
   return all;
 }

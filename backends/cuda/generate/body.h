@@ -55,6 +55,8 @@ class BodyWriter {
   std::int64_t groups(const Frame& frame, int first, int last) const;
   /// The number of neighbours along an axis whose accesses take up to 16 bytes: 8, 4, 2 or 1.
   int lanes_along(int axis) const;
+  /// The same for elementwise kernels: 16 where 8 are few bytes of large arrays.
+  int map_lanes_along(int axis) const;
   /// The same, but at most as many as leave every access along the axis an aligned piece of memory.
   int pieces_along(int axis) const;
   /// Whether the access that costs most has stride 1 along an axis.

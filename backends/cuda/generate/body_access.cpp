@@ -141,7 +141,12 @@ void BodyWriter::add_store(const Store& store, const Frame& frame, std::string& 
     if (!frame.leader.empty()) where += (where.empty() ? "" : " && ") + frame.leader;
     return where.empty() ? where : fmt::format("if ({}) ", where);
   };
-  if (vector_access(path, frame)) {
+  if (vector_access(path, frame) && is_f8(slot.dtype)) {
+    before += fmt::format("    f32 out{}[{}];\n", store.access, frame.lanes);
+    lane += fmt::format("      out{}[lane] = narrowed(r{});\n", store.access, store.value);
+    after += fmt::format("    {}write_f8({} + ({}), out{});\n", guard(condition(path, frame, "")), name,
+                         index(path, frame, ""), store.access);
+  } else if (vector_access(path, frame)) {
     before += fmt::format("    Vector<{}, {}> out{};\n", type, frame.lanes, store.access);
     lane += fmt::format("      out{}.lane[lane] = convert<{}>(r{});\n", store.access, type, store.value);
     after += fmt::format("    {}write({} + ({}), out{});\n", guard(condition(path, frame, "")), name,

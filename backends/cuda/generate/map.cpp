@@ -23,7 +23,7 @@ OneLaunch map_launch(const Plan& plan, const Kernel& kernel) {
     head = lookup_head(plan, kernel, body, frame);
     frame.head = head.call;
   } else {
-    frame.lanes = body.lanes_along(frame.lane_axis);
+    frame.lanes = body.map_lanes_along(frame.lane_axis);
   }
   const std::int64_t groups = body.groups(frame, 0, rank);
 

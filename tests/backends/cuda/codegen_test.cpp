@@ -2,9 +2,12 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/state/autograd.h"
@@ -183,6 +186,26 @@ TEST(CudaCodegenText, ContiguousAccessesAre16Bytes) {
   EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("read<8>(load0"), std::string::npos);
   EXPECT_NE(source_of(cuda_plans::bias_relu(Dtype::f16, {96, 64})).find("Vector<f16, 8> out0"), std::string::npos);
   EXPECT_EQ(source_of(cuda_plans::bias_relu(Dtype::f32, {7, 5})).find("Vector"), std::string::npos);
+}
+
+TEST(CudaCodegenText, LargeCastsTo8BitsTakeSixteen) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    CudaPlansBackend backend(architecture);
+    CudaPrograms programs;
+    for (const auto& [shape, from, lanes] : {std::tuple(Shape{2048, 2048}, Dtype::bf16, 16),
+                                             {Shape{2048, 2048}, Dtype::f32, 8},
+                                             {Shape{2048, 2056}, Dtype::f16, 16},
+                                             {Shape{2051, 2059}, Dtype::f16, 1},
+                                             {Shape{1024, 2048}, Dtype::f16, 8}})
+      for (const Dtype to : {Dtype::f8e4m3, Dtype::f8e5m2}) {
+        const Tensor x = Tensor::make(Input{.name = "x"}, {}, shape, from);
+        const Plan plan = make_plan({.outputs = {cast(x, to)}}, backend);
+        const KernelCode code = generate(plan, plan.groups[0], backend.chip());
+        EXPECT_EQ(code.launches[0].blocks, ceil_div(shape.size() / lanes, 256)) << shape << " " << from;
+        programs.add(code, form_of(code), "cast");
+      }
+    programs.expect_compile(architecture);
+  }
 }
 
 TEST(CudaCodegenText, WhatAKernelWritesIsNotReadThroughTheReadOnlyPath) {

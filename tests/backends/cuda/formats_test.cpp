@@ -71,9 +71,10 @@ TEST(CudaFormats, StoredTypesHaveTheBitsOfTheCpu) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const auto cpu = make_cpu_backend();
-  const Tensor x = floats_of(0, 0x1001, 1 << 20);
+  const Tensor x = floats_of(0, 0x1001, 1 << 20),
+               many = evaluate(cast(floats_of(0, 0x401, 1 << 22), Dtype::bf16), *cpu);  // 16 of a thread
   for (const Dtype dtype : {Dtype::f8e4m3, Dtype::f8e5m2})
-    for (const Tensor& from : {x, cast(x, Dtype::f64) * (1 + 0x1p-40), cast(x, Dtype::f16)}) {
+    for (const Tensor& from : {x, cast(x, Dtype::f64) * (1 + 0x1p-40), cast(x, Dtype::f16), many}) {
       const Array expected = evaluate(cast(from, dtype), *cpu).array(),
                   found = evaluate(cast(from, dtype), *cuda).array();
       EXPECT_TRUE(std::equal(expected.bytes(), expected.bytes() + expected.size(), found.bytes())) << to_string(dtype);

@@ -50,7 +50,7 @@ cuda::Chip hopper_for(const Plan& plan) { return splitting(cuda::chip_named("sm_
 
 // Groups that run code written for 16-bit layers, not the portable templates.
 int own_kernels(const Plan& plan, const cuda::Chip& chip) {
-  const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_sm80", "turn_bytes"};
+  const std::set<std::string> portable{"map", "reduce", "gather", "gemm", "gemm_sm80", "turn"};
   int count = 0;
   for (const Group& group : plan.groups) {
     if (cuda::blas_problem(group)) continue;

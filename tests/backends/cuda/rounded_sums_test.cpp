@@ -24,6 +24,7 @@ struct Case {
   std::function<Tensor(const Tensor& a, const Tensor& b, const Sums& sums)> product;
   Shape a, b;
   int by_wgmma = 0;  ///< of the three products under fp16 on sm_90a
+  int copies = 0;    ///< of operands for these
 };
 
 std::vector<Case> cases() {
@@ -34,25 +35,30 @@ std::vector<Case> cases() {
       return conv(x, w, with);
     };
   };
-  const auto product = [](const Tensor& a, const Tensor& b, const Sums& sums) { return matmul(a, b, {.sums = sums}); };
+  const auto turned = [](bool trans_a, bool trans_b) {
+    return [=](const Tensor& a, const Tensor& b, const Sums& sums) {
+      return matmul(a, b, {.trans_a = trans_a, .trans_b = trans_b, .sums = sums});
+    };
+  };
+  const auto product = turned(false, false);
   return {
       {"matrices", product, {130, 96}, {96, 72}},
       {"ragged", product, {37, 50}, {50, 19}},
       {"batch", product, {3, 16, 200}, {3, 200, 24}},
-      {"parts", product, {16, 9000}, {9000, 40}},
+      {"parts", product, {16, 9000}, {9000, 40}, 2},
       {"window", conv_by({.pad = {1}}), {2, 40, 9, 7}, {72, 40, 3, 3}},
-      {"one_tap", conv_by({}), {3, 64, 7, 7}, {136, 64, 1, 1}, 1},
+      {"one_tap", conv_by({}), {3, 64, 7, 7}, {136, 64, 1, 1}, 2},
       {"strided", conv_by({.stride = {2}, .pad = {2}}), {2, 3, 11, 9}, {64, 3, 5, 5}},
       {"groups", conv_by({.pad = {1}, .groups = 2}), {2, 32, 6, 9}, {48, 16, 3, 3}},
       {"dilated", conv_by({.pad = {2}, .dilation = {2}}), {2, 24, 9, 9}, {40, 24, 3, 3}},
       {"wide_matrices", product, {1000, 128}, {128, 776}, 1},
-      {"turned_matrices",
-       [](const Tensor& a, const Tensor& b, const Sums& sums) {
-         return matmul(a, b, {.trans_a = true, .trans_b = true, .sums = sums});
-       },
-       {192, 900},
-       {840, 192},
-       1},
+      {"wide_nt", turned(false, true), {896, 72}, {840, 72}, 1},
+      {"wide_tn", turned(true, false), {136, 896}, {136, 840}, 1},
+      {"wide_tt", turned(true, true), {192, 904}, {840, 192}, 1},
+      {"rows_of_8_bytes", turned(true, true), {192, 900}, {840, 192}, 1, 1},
+      {"wide_parts", turned(true, true), {4168, 768}, {1024, 4168}, 3},
+      {"channels_of_input", conv_by({.pad = {2, 1}, .dilation = {2, 1}}), {2, 40, 9, 7}, {64, 40, 3, 3}, 1},
+      {"input_in_parts", conv_by({.pad = {1}}), {2, 24, 5, 5}, {512, 24, 3, 3}, 1},
       {"groups_of_64", conv_by({.pad = {1}, .groups = 2}), {2, 128, 6, 9}, {48, 64, 3, 3}, 1},
       {"window_in_parts", conv_by({.pad = {1}}), {2, 512, 5, 5}, {72, 512, 3, 3}, 1},
       {"long_filter_gradient", conv_by({.pad = {1}}), {3, 8, 48, 48}, {16, 8, 3, 3}},
@@ -126,14 +132,17 @@ TEST(CudaRoundedSums, EveryOneIsItsOwnKernel) {
     for (const PrecisionPolicy policy : {PrecisionPolicy::fp32, PrecisionPolicy::fp16}) {
       const Plan plan = lowered(of, kAccumulators[0], policy, backend);
       std::map<std::string, int> families;
+      int copies = 0;
       for (const Group& group : plan.groups) {
         const Kernel& kernel = plan.kernels[static_cast<std::size_t>(group.members.front())];
+        copies += kernel.label == "pack operand, terms inside";
         if (kernel.head && std::holds_alternative<RoundedProduct>(kernel.head->op))
           ++families[std::string(group.implementation->name())];
       }
       const int by_wgmma = policy == PrecisionPolicy::fp16 ? of.by_wgmma : 0;
       EXPECT_EQ(families["conv_fprop_sm90"], by_wgmma) << of.name;
       EXPECT_EQ(families["gemm"], 3 - by_wgmma) << of.name;
+      EXPECT_EQ(copies, policy == PrecisionPolicy::fp16 ? of.copies : 0) << of.name;
     }
 }
 

@@ -10,6 +10,7 @@
 #include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan_query.h"
+#include "nixie/core/ops/elementwise.h"
 
 namespace nixie::cuda {
 namespace {
@@ -23,8 +24,9 @@ constexpr int kMostLoadsByChannel = 6;
 // Groups of rounded sums are parts of stages, whose terms are in the order that RoundedProduct says.
 std::string limits_of_sums(const ConvProblem& conv) {
   if (conv.sums_every == 0) return {};
-  if (conv.role != ConvRole::output || conv.planes > 0) return "rounded sums of another order";
-  return conv.channels / conv.groups % 64 != 0 ? fmt::format("rounded sums of {} channels", conv.channels) : "";
+  if (conv.role == ConvRole::filter_grad || conv.planes > 0) return "rounded sums of another order";
+  const bool one_run = conv.r * conv.s * conv.groups == 1;  // zeros behind it change no sum
+  return conv.summed() % 64 != 0 && !one_run ? fmt::format("rounded sums of {} channels", conv.summed()) : "";
 }
 
 // A matrix product stores its results in pieces.
@@ -141,10 +143,12 @@ std::string types_of_pairs(const ConvProblem& conv) {
 // How rounded sums are merged, in parts of so many stages; those of 8-bit floats are added, all in one.
 std::string sums_code(const ConvProblem& conv, const Kernel& kernel) {
   const auto* rounded = std::get_if<RoundedProduct>(&kernel.head->op);
+  const bool by_conversion = rounded && rounded->sums.merge->formula.body.size() == 4;  // sum, group, both, rounded
   return defines({{"CONV_GROUP", rounded           ? conv.sums_every
                                  : conv.promotes() ? 64
                                                    : 0},
                   {"CONV_ROUNDS", rounded != nullptr},
+                  {"CONV_LATE", by_conversion},
                   {"CONV_PART", conv.has_parts() ? Sums::kPart / 64 : 0}}) +
          (rounded ? merged_function(rounded->sums, "__device__ __forceinline__") : "");
 }
@@ -177,7 +181,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_TOGETHER", conv.pairs_of && !tile.resident ? kTogether : 1},
                          {"CONV_SPLITS", tile.splits},
                          {"CONV_LANES", pieces ? 8 : 1},
-                         {"CONV_TRANSPOSED_W", layer.transposed}}) +
+                         {"CONV_TRANSPOSED_W", layer.transposed},
+                         {"CONV_TRANSPOSED_X", conv.transposed_x}}) +
                 (leaves_of_channels(choice) ? defines({{"CONV_AHEAD", rows_ahead(plan, choice, tile)}}) : "") +
                 body.text + sums_code(conv, choice.kernel) + "#include \"conv_fprop_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
@@ -188,7 +193,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   for (int plane = 0; plane < planes_of(conv.products()); ++plane) {
     Operand x = plane_of(choice, 0, plane), w = plane_of(choice, 1, plane);
     if (conv.pairs_of) x.offset /= 2, w.offset /= 2;
-    code.maps.push_back(images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
+    code.maps.push_back(conv.transposed_x
+                            ? tiled_map(x, conv.dtype, {u64(conv.images), u64(layer.channels)}, {64, 64}, 128)
+                            : images_map(x, conv.dtype, conv, layer.pad, conv.stride, slice, tile.rows()));
     code.maps.push_back(tiled_map(w, conv.dtype, w_sizes, w_box, slice * 2));
   }
   const std::int64_t stage_rows = tile.rows() + (tile.resident ? 0 : layer.filter_rows(tile));
@@ -245,8 +252,12 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
   if (further && conv.sums_every > 0) return Refusal{"rounded sums"};
   if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};
   Choice choice{.kernel = kernel, .sizes = conv};
-  if (is_matrix && (conv.pairs_of || conv.sums_every > 0))
-    choice.layouts = {OperandLayout::terms_inside, OperandLayout::terms_inside};
+  if (is_matrix && (conv.pairs_of || conv.sums_every > 0)) {
+    const auto layout = [](bool transposed) {
+      return transposed ? OperandLayout::as_it_is : OperandLayout::terms_inside;
+    };
+    choice.layouts = {layout(conv.transposed_x), layout(conv.role == ConvRole::input_grad)};
+  }
   if (is_matrix) return choice;
   const Operand& images = kernel.head->operands[0];
   if (further && is_in_pieces(images) && !is_channels_last(images.shape, images.strides, images.offset))

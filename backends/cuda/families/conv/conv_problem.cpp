@@ -104,8 +104,10 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   if (of_pairs) {  // copied to these strides where they have others
     if (terms % 2 != 0) return Refusal{"an odd number of 8-bit terms"};
     channels = terms / 2;
-  } else if (rounded) {  // copied likewise
+  } else if (rounded) {  // copied likewise, but for transposed ones
     product.sums_every = rounded->sums.every;
+    product.transposed_x = a.strides == Strides{1, rows} && rows % 8 == 0;
+    if (rows_of_b) product.role = ConvRole::input_grad, std::swap(channels, filters);
   } else if (rows_of_a && rows_of_b) {
     product.role = ConvRole::input_grad;
     std::swap(channels, filters);
@@ -212,6 +214,7 @@ std::string operation_text(const ConvProblem& conv, bool pooled) {
   if (pooled) text += " pooled";
   if (conv.products() > 1) text += fmt::format(" in {} products", conv.products());
   if (conv.sums_every > 0) text += fmt::format(" rounded every {}", conv.sums_every);
+  if (conv.transposed_x) text += " transposed";
   if (conv.row_channels > 0) text += fmt::format(" packed from {}x{}", conv.row_channels, conv.row_s);
   return text;
 }

@@ -31,10 +31,13 @@ struct ConvProblem {
   std::optional<std::array<Dtype, 2>> pairs_of = {};
   /// Sums that are rounded on the way: terms of a group of these; 0: they are not.
   int sums_every = 0;
+  bool transposed_x = false;  ///< a product A^T B or A^T B^T: x is stored with its images inside
   /// Whether sums leave the tensor cores: those of 8-bit floats after each stage, rounded ones after each group.
   bool promotes() const { return sums_every > 0 || (pairs_of && is_f8((*pairs_of)[0])); }
+  /// Channels that a result of a forward pass or an input gradient sums at each tap.
+  int summed() const { return (role == ConvRole::input_grad ? filters : channels) / groups; }
   /// Whether rounded sums are cut into several parts.
-  bool has_parts() const { return sums_every > 0 && std::int64_t{1} * channels / groups * r * s > Sums::kPart; }
+  bool has_parts() const { return sums_every > 0 && std::int64_t{1} * summed() * r * s > Sums::kPart; }
 
   int products() const { return planes == 2 ? 3 : 1; }
   /// Whether the last result is the last window inside the padding; in a phase of a strided input gradient it may be an
@@ -55,9 +58,9 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups = G
 using Limits = std::function<std::string(const ConvProblem&)>;
 /// A product of two matrices as a convolution over images of one pixel: A B^T with dense rows is a forward pass, A B an
 /// input gradient, and A^T B (the gradient of a linear layer's weights) a filter gradient. Of 16-bit operands, or of
-/// f32 ones as fp16 planes, unless they must be multiplied exactly. Those of 8-bit numbers, or with rounded sums, are
-/// forward passes: operands of other strides are copied before. Refused if there are too few tiles to fill the GPU, or
-/// planes take longer than a product of floats: then cuBLASLt is faster.
+/// f32 ones as fp16 planes, unless they must be multiplied exactly. Those of 8-bit numbers are forward passes, and
+/// those with rounded sums are that or input gradients: operands of other strides are copied before. Refused if there
+/// are too few tiles to fill the GPU, or planes take longer than a product of floats: then cuBLASLt is faster.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
 /// The convolution in the first form that the limits allow: 16-bit operands unchanged; f32 operands, unless they must
 /// be multiplied exactly (only Math::fp32 and Math::tf32), as fp16 planes, or, of one group, as fp16 planes by rows.

@@ -24,6 +24,8 @@ struct f8e5m2 {
   unsigned char bits;
 };
 
+#define NIXIE_HAS_F8 (__CUDA_ARCH__ >= 890)  // instructions that convert 8-bit floats
+
 template <class A, class B>
 constexpr bool kSame = false;
 template <class A>
@@ -44,7 +46,7 @@ __device__ inline float widen(bf16 x) {
 // All numbers of 8-bit floats are numbers of f16. An f8e5m2 is its upper half.
 __device__ inline f16 as_f16(f8e5m2 x) { return {static_cast<unsigned short>(x.bits << 8)}; }
 __device__ inline f16 as_f16(f8e4m3 x) {
-#if __CUDA_ARCH__ >= 890
+#if NIXIE_HAS_F8
   unsigned int pair;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(x.bits)));
   return {static_cast<unsigned short>(pair)};
@@ -84,7 +86,7 @@ constexpr bool kNarrow = kSame<T, f16> || kSame<T, bf16> || kSame<T, f8e4m3> || 
 template <class To>
 __device__ inline To to_f8(float x) {
   constexpr bool is_e4m3 = kSame<To, f8e4m3>;
-#if __CUDA_ARCH__ >= 890
+#if NIXIE_HAS_F8
   unsigned short pair;
   if constexpr (is_e4m3)
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.f), "f"(x));
@@ -206,6 +208,31 @@ __device__ inline void write(T* to, const Vector<T, n>& from) {
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof(from)) / bytes; ++i)
     reinterpret_cast<Piece*>(to)[i] = reinterpret_cast<const Piece*>(&from)[i];
+}
+// Stores the 8-bit floats of n numbers, four by two instructions where there are any.
+#define NIXIE_TO_F8(FORMAT)                                                                           \
+  asm("{.reg .b16 low, high; cvt.rn.satfinite." FORMAT "x2.f32 low, %2, %1; cvt.rn.satfinite." FORMAT \
+      "x2.f32 high, %4, %3; mov.b32 %0, {low, high};}"                                                \
+      : "=r"(words.lane[i])                                                                           \
+      : "f"(x[4 * i]), "f"(x[4 * i + 1]), "f"(x[4 * i + 2]), "f"(x[4 * i + 3]))
+template <int n, class To>
+__device__ inline void write_f8(To* to, const float (&x)[n]) {
+  if constexpr (NIXIE_HAS_F8 && n % 4 == 0) {
+    Vector<u32, n / 4> words;
+#pragma unroll
+    for (int i = 0; i < n / 4; ++i) {
+      if constexpr (kSame<To, f8e4m3>)
+        NIXIE_TO_F8("e4m3");
+      else
+        NIXIE_TO_F8("e5m2");
+    }
+    write(reinterpret_cast<u32*>(to), words);
+  } else {
+    Vector<To, n> all;
+#pragma unroll
+    for (int i = 0; i < n; ++i) all.lane[i] = to_f8<To>(x[i]);
+    write(to, all);
+  }
 }
 // A load in flight of 8 halves that begin at any address: the two aligned 16-byte pieces that hold them.
 template <class T>

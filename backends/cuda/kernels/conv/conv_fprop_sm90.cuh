@@ -16,7 +16,8 @@
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. If results
 //          are not aligned to 16 bytes (odd numbers of filters), one at a time: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
-//          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made.
+//          (CONV_TRANSPOSED_W = 1: this kernel's C and K are then the layer's K and C): no copy of w is made. The left
+//          matrix of a product may be transposed, too (CONV_TRANSPOSED_X = 1): x is then [C][pixels].
 // Groups   channels and filters of all groups are side by side, CONV_C and CONV_K of each; a tile belongs to one group.
 //          A box may extend into the next group's channels, for which w reads zeros.
 // Limits   strides, padding and dilation that im2col TMA allows (corners in [-128, 127], tap offsets < 256); C and K
@@ -32,7 +33,8 @@
 //          zero and are added in f32 with rounding, of 64 rows at a time. While one warpgroup adds, another's products
 //          run.
 // Rounded  sums (CONV_ROUNDS = 1): those of CONV_GROUP terms are merged(sum, group), a function defined before this
-//          file; and those of parts of CONV_PART stages likewise, in order.
+//          file that rounds sum + group; and those of parts of CONV_PART stages likewise, in order. With CONV_LATE = 1
+//          a sum is rounded while the next group's products run. The window's taps come in w's order.
 //
 // What each idea gained: three consumers of 64 x 128 have better tile counts
 // (AlexNet conv4 75 -> 57 us); small N (64, 96) is bound by reading x from L2, at 0.55 of the matrix rate.
@@ -58,18 +60,20 @@
 //                                   [MMA_M * TILE_N / 2][128]; RESIDENT is 0, PRODUCTS 1
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
+//   CONV_TRANSPOSED_X               0 or 1; 1: one tap, images of one pixel, one group, SLICE 64, PRODUCTS 1
 //   CONV_TOGETHER                   rows of tiles of which blocks take a column before the next column's; several: not
 //                                   RESIDENT
 //   CONV_GROUP                      terms whose sums leave the tensor cores, or 0; not 0: two consumers or one, that
-//                                   share tiles; TRANSPOSED_W is 0, PRODUCTS 1; below 64: SLICE is 64
-//   CONV_ROUNDS                     0 or 1; 1: SPLITS is 1, SLICE 64, and C a multiple of it
+//                                   share tiles; PRODUCTS is 1; below 64: SLICE is 64
+//   CONV_ROUNDS                     0 or 1; 1: SPLITS is 1, SLICE 64; C is a multiple of it, or there is one tap
+//   CONV_LATE                       0 or 1; 1: ROUNDS is 1, and rounding takes few registers
 //   CONV_PART                       stages of a part, or 0: there is one
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the grid is a multiple of the tiles across K
 //   CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
-//             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes
+//             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes; transposed: tiled {pixels, C}, box {64, 64}
 //   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
 //             which is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
 //   grid      at most one block per SM; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * planes *
@@ -95,6 +99,7 @@ constexpr int kRingBytes = kStages * kStageBytes, kResidentBytes = CONV_RESIDENT
 constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesAcross;
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
+static_assert(!CONV_TRANSPOSED_X || (kSlice == 64 && CONV_R * CONV_S * CONV_P * CONV_Q == 1 && CONV_GROUPS == 1));
 static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
 
 // The order in which blocks take tiles. Sums of 8-bit products are so fast that neither operand may come from memory
@@ -121,7 +126,7 @@ constexpr int kItems = kTiles * CONV_SPLITS;
 static_assert(CONV_SPLITS == 1 || (!CONV_RESIDENT && CONV_PRODUCTS == 1 && (CONV_SPLITS - 1) * Item::kShare < kBlocks));
 static_assert(!CONV_IN_TURN || (kConsumers == 2 && CONV_SPLITS == 1 && CONV_PRODUCTS == 1));
 static_assert(CONV_TOGETHER == 1 || !CONV_RESIDENT);
-static_assert(!CONV_GROUP || (!CONV_IN_TURN && !CONV_TRANSPOSED_W && CONV_PRODUCTS == 1));
+static_assert(!CONV_GROUP || (!CONV_IN_TURN && CONV_PRODUCTS == 1));
 static_assert(!CONV_ROUNDS || (CONV_SPLITS == 1 && kSlice == 64 && kSlicesPerStage == 1));
 
 // Consumers that take tiles in turn: the products of a tile may begin once those of the block's previous tile have.
@@ -147,17 +152,27 @@ struct Barriers {
   NIXIE_DEVICE u32 empty_at(int stage) const { return empty + 8 * stage; }
 };
 
-// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile. Slices past the last one, which pad the last
-// stage, are outside both maps and read zeros.
+// Channels [c, c + kSlice) of one tap, for all rows and columns of a tile: `tap` of the images, `tap_of_w` of the
+// filter, which input gradients flip. Slices past the last one, which pad the last stage, are outside both maps and
+// read zeros.
 struct Slice {
-  int index, tap, c;
-  NIXIE_DEVICE explicit Slice(int index)
-      : index(index), tap(index / kChannelSlices), c((index - tap * kChannelSlices) * kSlice) {}
+  int index, tap, tap_of_w, c;
+  NIXIE_DEVICE explicit Slice(int index) : index(index) {
+    const int number = index / kChannelSlices, opposite = CONV_R * CONV_S - 1 - number;
+    tap = CONV_TRANSPOSED_W && CONV_ROUNDS ? opposite : number;
+    tap_of_w = CONV_TRANSPOSED_W && !CONV_ROUNDS ? opposite : number;
+    c = (index - number * kChannelSlices) * kSlice;
+  }
 };
 
 NIXIE_DEVICE void load_images(const TensorMap* x, u32 a, u32 bar, Slice slice, Column column, int image, int h, int v) {
   const int r = slice.tap / CONV_S, s = slice.tap - r * CONV_S, first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C;
   const bool past = kSlices % kSlicesPerStage != 0 && slice.index >= kSlices;
+  if (CONV_TRANSPOSED_X) {
+#pragma unroll
+    for (int i = 0; i < kTileM / 64; i++) copy_box_2d(a + i * 8192, x, bar, image + 64 * i, slice.c);
+    return;
+  }
   copy_im2col(a, x, bar, past ? CONV_GROUPS * kChannelSlices * kSlice : first + slice.c, v, h, image,
               s * CONV_DILATION_W, r * CONV_DILATION_H);
 }
@@ -167,9 +182,9 @@ NIXIE_DEVICE void load_filters(const TensorMap* w, u32 b, u32 bar, Slice slice, 
   if (CONV_TRANSPOSED_W) {
 #pragma unroll
     for (int i = 0; i < kRowsB / 64; i++)
-      copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, CONV_R * CONV_S - 1 - slice.tap, first + slice.c);
+      copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, slice.tap_of_w, first + slice.c);
   } else {
-    copy_box_3d(b, w, bar, slice.c, slice.tap, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
+    copy_box_3d(b, w, bar, slice.c, slice.tap_of_w, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
   }
 }
 
@@ -227,11 +242,12 @@ NIXIE_DEVICE void multiply_stage(TensorSum (&sum)[rows][kTileN / 2], u32 a, u32 
       u64 right = CONV_TRANSPOSED_W ? operand<Swizzle::b128>(b + k * 2048, 8192, 1024)
                                     : operand<kSwizzle>(b + i * kTileN * kSliceBytes + k * 32, 16, 8 * kSliceBytes);
 #pragma unroll
-      for (int m = 0; m < rows; m++)
-        wgmma<0, CONV_TRANSPOSED_W>(
-            sum[m],
-            operand<kSwizzle>(a + i * kTileM * kSliceBytes + m * 64 * kSliceBytes + k * 32, 16, 8 * kSliceBytes), right,
+      for (int m = 0; m < rows; m++) {
+        const u32 left = a + (i * kTileM + m * 64) * kSliceBytes + k * (CONV_TRANSPOSED_X ? 2048 : 32);
+        wgmma<CONV_TRANSPOSED_X, CONV_TRANSPOSED_W>(
+            sum[m], operand<kSwizzle>(left, CONV_TRANSPOSED_X ? 8192 : 16, 8 * kSliceBytes), right,
             add || i * kSlice / 16 + k != first);
+      }
     }
   }
 }
@@ -265,7 +281,22 @@ struct Multiplier {
   }
 
 #if CONV_GROUP
-  // The same with the sums of each group of terms added in f32, or merged; so are parts.
+  // Rounds sums that were added.
+  NIXIE_DEVICE static void round(TensorSum (&sum)[kTileN / 2]) {
+#if CONV_ROUNDS
+#pragma unroll
+    for (int i = 0; i < kTileN / 2; i++) sum[i] = merged(sum[i], -0.0f);
+#endif
+  }
+  // The same, with nothing moved over it: a wait for what has been is a loop, which ptxas moves no instruction past. It
+  // would round before and behind the products that run meanwhile.
+  NIXIE_DEVICE void round_here(TensorSum (&sum)[kTileN / 2]) const {
+    barrier_wait(bars.filters, !CONV_RESIDENT);
+    pin(sum), round(sum), pin(sum);
+    barrier_wait(bars.filters, !CONV_RESIDENT);
+  }
+
+  // The same with the sums of each group of terms added in f32, and rounded; so are parts.
   NIXIE_DEVICE void promoted(Sums& sum, Ring<kStages>& ring, const Item& item) const {
     const bool leader = threadIdx.x % 128 == 0;
     TensorSum group_sum[1][kTileN / 2];
@@ -286,41 +317,44 @@ struct Multiplier {
 #if CONV_PART
       if ((block + 1) % CONV_PART != 0 && block + 1 < item.end) continue;
 #pragma unroll
-      for (int m = 0; m < kMmaM; m++)
+      for (int m = 0; m < kMmaM; m++) {
+        if (CONV_LATE) round(sum[m]);
 #pragma unroll
-        for (int i = 0; i < kTileN / 2; i++) {
-          whole[m][i] = merged(whole[m][i], sum[m][i]);
-          sum[m][i] = block + 1 < item.end ? 0 : whole[m][i];
-        }
+        for (int i = 0; i < kTileN / 2; i++) whole[m][i] += sum[m][i];
+        round(whole[m]);
+#pragma unroll
+        for (int i = 0; i < kTileN / 2; i++) sum[m][i] = block + 1 < item.end ? 0 : whole[m][i];
+      }
 #endif
     }
 #if CONV_ROUNDS
+#if CONV_LATE && !CONV_PART
+#pragma unroll
+    for (int m = 0; m < kMmaM; m++) round(sum[m]);
+#endif
 #pragma unroll
     for (int i = 0; i < kMmaM * kTileN / 2; i++) sum[i / (kTileN / 2)][i % (kTileN / 2)] += 0.0f;  // -0 becomes 0
 #endif
   }
 
-  // Adds the sums of the stage's groups, from that of 16 * `first` terms on, to those of 64 rows. Calls read() once all
-  // operands have been read.
+  // Adds the sums of the stage's groups, from that of 16 * `first` terms on, to those of 64 rows, and rounds these:
+  // late before, while products run. Calls read() once all operands have been read.
   template <int first, class Read>
-  NIXIE_DEVICE void add_groups(TensorSum (&sum)[kTileN / 2], TensorSum (&group)[1][kTileN / 2], u32 a, u32 b,
+  NIXIE_DEVICE void add_groups(TensorSum (&sum)[kTileN / 2], TensorSum (&group_sum)[1][kTileN / 2], u32 a, u32 b,
                                Read read) const {
     constexpr int all = kSlicesPerStage * kSlice / 16, count = CONV_GROUP / 16 < all ? CONV_GROUP / 16 : all;
-    pin(group[0]);
+    pin(group_sum[0]);
     wgmma_begin();
-    multiply_stage<1, first, count>(group, a, b, false);
+    multiply_stage<1, first, count>(group_sum, a, b, false);
     wgmma_commit();
+    if (CONV_LATE) round_here(sum);
     wgmma_wait<0>();
-    pin(group[0]);
+    pin(group_sum[0]);
     if (first + count == all) read();
 #pragma unroll
-    for (int i = 0; i < kTileN / 2; i++)
-#if CONV_ROUNDS
-      sum[i] = merged(sum[i], group[0][i]);
-#else
-      sum[i] += group[0][i];
-#endif
-    if constexpr (first + count < all) add_groups<first + count>(sum, group, a, b, read);
+    for (int i = 0; i < kTileN / 2; i++) sum[i] += group_sum[0][i];
+    if (!CONV_LATE) round(sum);
+    if constexpr (first + count < all) add_groups<first + count>(sum, group_sum, a, b, read);
   }
 #endif
 
@@ -410,7 +444,7 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
       barrier_init(bars.full_at(i), 1);
       barrier_init(bars.empty_at(i), kSharing);
     }
-    if (CONV_RESIDENT) barrier_init(bars.filters, 1);
+    barrier_init(bars.filters, 1);
     barrier_init_done();
     prefetch_map(&x), prefetch_map(&w);
   }

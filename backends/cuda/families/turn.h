@@ -1,10 +1,10 @@
-// Copies of matrices of bytes that exchange rows and columns, by turn_bytes.cuh.
+// Copies of matrices that exchange rows and columns, by turn.cuh.
 #pragma once
 
 #include "nixie/backends/cuda/families/family.h"
 
 namespace nixie::cuda {
 
-const Family& turn_bytes();
+const Family& turn();
 
 }  // namespace nixie::cuda
