@@ -67,6 +67,8 @@ class Compile(unittest.TestCase):
         for function, error, text in (
             (lambda x: x if x.sum() > 0 else -x, ValueError, "only while the compiled function runs"),
             (lambda x: print(x), ValueError, "only while the compiled function runs"),
+            (lambda x: x[x > 0], ValueError, "depends on values"),
+            (lambda x: nx.unique(x), ValueError, "depends on values"),
             (lambda x: None, ValueError, "returns no array"),
             (lambda x: x + nx.ones(3), ValueError, "shapes"),
             (lambda x: 1 / 0, ZeroDivisionError, "division"),
@@ -176,6 +178,8 @@ class Gradients(unittest.TestCase):
         x = nx.array([0.5, 1.0, 2.0], dtype=nx.float64)
         for function, slope in ((lambda x: (x**3).sum(), 3 * x**2), (lambda x: nx.sin(x).sum(), nx.cos(x)), (lambda x: nx.log(x).mean(), 1 / x / 3),
                                 (lambda x: x[1] * x[0], nx.array([1.0, 0.5, 0.0])), (lambda x: (x[[0, 0]]).sum(), nx.array([2.0, 0.0, 0.0])),
+                                (lambda x: (x[x > 0.7] ** 2).sum(), nx.where(x > 0.7, 2 * x, 0)), (lambda x: nx.unique(x).sum(), nx.ones(3)),
+                                (lambda x: nx.convolve(x, [1.0, 2.0]).sum(), nx.full(3, 3.0)),
                                 (lambda x: nx.asinh(x).sum(), 1 / nx.sqrt(x * x + 1)), (lambda x: nx.hypot(x, 1.0).sum(), x / nx.sqrt(x * x + 1))):
             np.testing.assert_allclose(nx.grad(function)(x), slope, rtol=1e-6)
 

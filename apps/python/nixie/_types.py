@@ -154,7 +154,7 @@ class Info:
     """What __array_namespace_info__ gives: devices and types."""
 
     def capabilities(self):
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self):
         return "cpu"
