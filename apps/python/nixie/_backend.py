@@ -59,6 +59,13 @@ def _values(node):
     return found if isinstance(found, (tuple, list)) else [found]
 
 
+def _numbers_fit(node):
+    """Whether whole numbers beside integers are of their type; torch lets others wrap around."""
+    dtype = node.meta["val"].dtype
+    return dtype.is_floating_point or dtype == torch.bool or all(
+        type(each) is not int or torch.iinfo(dtype).min <= each <= torch.iinfo(dtype).max for each in node.args)
+
+
 class _Supported(OperatorSupportBase):
     """Whether a node becomes part of a plan."""
 
@@ -92,6 +99,8 @@ class _Supported(OperatorSupportBase):
             return f"on {device}"
         if _is_set(node) and not _is_set_last(node):
             return "its old value is read elsewhere"
+        if torch.Tag.pointwise in getattr(node.target, "tags", ()) and not _numbers_fit(node):
+            return "a number beyond its type"
         if name in _aten.CHECKS and not _aten.CHECKS[name](node):
             return "other options"
         return ""
