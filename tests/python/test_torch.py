@@ -176,6 +176,20 @@ class Torch(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "int.* has no __dlpack_c_exchange_api__"):
             nixie._core.to_object(nixie.ones(1), int)
 
+    def test_memory_is_used_again_behind_its_readers(self):
+        for device in DEVICES:
+            f, matrix, means = nixie.compile(lambda x: x + 1), torch.eye(1024, device=device), []
+            for on in (contextlib.nullcontext(), *([torch.cuda.stream(torch.cuda.Stream())] if device == "cuda" else []), contextlib.nullcontext()):
+                with on:
+                    for i in range(20):
+                        y = nt.tensor(f(nixie.full(1 << 18, float(i), device=device)))
+                        matrix = matrix @ matrix  # keeps a GPU from what comes next
+                        means.append(y.mean())
+                        del y
+                if device == "cuda":
+                    torch.cuda.synchronize()
+            self.assertEqual([each.item() for each in means], [i + 1 for i in range(20)] * (len(means) // 20))
+
     def test_parts_of_tensors(self):
         for device in DEVICES:
             x = torch.arange(9.0, device=device)
