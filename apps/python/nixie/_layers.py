@@ -33,8 +33,8 @@ def gradients_of(function, g, *arrays, wanted=None):
     places = [i for i in range(len(arrays)) if wanted is None or wanted[i]]
 
     def gradients():
-        given = nx._core.arguments(arrays)[0]
-        return nx._core.gradients((function(*given) * g).sum(), [given[i] for i in places])
+        given, arguments = nx._core.arguments(arrays)
+        return nx._core.gradients((function(*given) * g).sum(), [arguments[i] for i in places])
 
     found = iter(nx._core.differentiate(gradients))
     return tuple(next(found) if i in places else None for i in range(len(arrays)))
