@@ -160,6 +160,32 @@ py::object apply_in_place(const Binary& binary, py::object x, py::handle y) {
   return x;
 }
 
+// Whether only the running expression holds the object, so that a change of it is lost.
+bool is_temporary(PyObject* object) {
+#if PY_VERSION_HEX >= 0x030E0000
+  return PyUnstable_Object_IsUniqueReferencedTemporary(object);
+#else
+  return Py_REFCNT(object) == 1;
+#endif
+}
+
+// x[key] = value, by the method _set.
+int set_item(PyObject* self, PyObject* key, PyObject* value) try {
+  array_of(self);
+  if (!value) throw py::value_error("no element is deleted from an array; x[mask] takes others");
+  if (is_temporary(self))
+    throw py::value_error(
+        "x[i][j] = value changes nothing, since x[i] is no view but an array of its own; write x[i, j] = value");
+  py::handle(self).attr("_set")(py::handle(key), py::handle(value));
+  return 0;
+} catch (py::error_already_set& error) {
+  error.restore();
+  return -1;
+} catch (const py::builtin_exception& error) {
+  error.set_error();
+  return -1;
+}
+
 }  // namespace
 
 void fail_without_init(py::handle object) {
@@ -255,6 +281,7 @@ void bind_values(py::module_& module) {
   py::class_<Value> array(module, "Array", py::custom_type_setup([](PyHeapTypeObject* type) {
                             type->ht_type.tp_as_buffer = &type->as_buffer;
                             type->as_buffer.bf_getbuffer = &get_buffer;
+                            type->as_mapping.mp_ass_subscript = &set_item;
                           }));
   array  // another handle to the same array, for classes of Python that are arrays
       .def(py::init([](Value& other) { return make_value(other.tensor(), other.device()); }))

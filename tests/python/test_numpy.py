@@ -126,6 +126,11 @@ class Numpy(unittest.TestCase):
                 exec(statement.replace("@= e", "= x @ e"), {}, theirs)
                 self.compare(statement, ours["x"], theirs["x"])
                 self.assertIs(ours["x"], same)
+        held = [nx.asarray(NUMBERS)]
+        held[0][0] = held[-1][1, 0] = 7  # a list holds the array
+        held[0].__setitem__((1, 1), -5)
+        (held[0] if held else None).sort()
+        self.assertEqual(held[0].tolist(), [[7, 7, 7], [-5, 7, 9]])
         for types in itertools.product(("bool", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"), repeat=2):
             x, y = ((200 * WHOLE).astype(np.int64).astype(dtype) for dtype in types)
             for name in ("add", "mul"):
@@ -202,6 +207,10 @@ class Numpy(unittest.TestCase):
             (lambda: x[0, 0, 0], IndexError, "3 indices"),
             (lambda: x[x[0] > 2], IndexError, "a mask of shape (3,) for axes of shape (2,)"),
             (lambda: x[0, True], IndexError, "only alone"),
+            (lambda: exec("x[0][1] = 5", {"x": x}), ValueError, "x[i][j] = value changes nothing"),
+            (lambda: exec("x.reshape(-1)[::2] *= 2", {"x": x}), ValueError, "changes nothing"),
+            (lambda: exec("x.T[0] = 5", {"x": x}), ValueError, "changes nothing"),
+            (lambda: exec("del x[0]", {"x": x}), ValueError, "no element is deleted"),
             (lambda: x[nx.array([1, 5])], IndexError, "index 5 of an axis of 2"),
             (lambda: x.__setitem__(nx.array([-3]), 1), IndexError, "index -3 of an axis of 2"),
             (lambda: nx.take(x, nx.array([3]), axis=1), IndexError, "index 3 of an axis of 3"),

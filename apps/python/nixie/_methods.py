@@ -173,7 +173,7 @@ METHODS = {
     "__repr__": __repr__,
     "__str__": lambda self: str(_with_numpy(self)),
     "_with_numpy": _with_numpy,
-    "__setitem__": lambda self, key, value: _indexing.set(self, key, value),
+    "_set": _indexing.set,
     "T": property(_transpose, doc="The array with its axes in reverse order."),
     "mT": property(_manipulation.matrix_transpose, doc="The array with its last two axes swapped."),
     "astype": lambda self, dtype, copy=True: astype(self, as_dtype(dtype), copy=copy),
