@@ -58,6 +58,7 @@ xp.nan_to_num(np.float32([np.inf, -np.inf, np.nan])); xp.nansum([1, np.nan]); xp
 xp.interp(x, [0.0, 2.0, 5.0], [1.0, 0.0, 7.0]); xp.interp([0.0, 1.0, 1.5], [0.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 6.0]); xp.interp(0.5, [0.0], [7.0])
 xp.linalg.norm(x); xp.linalg.norm(x, axis=1); xp.linalg.norm(x[0], 1); xp.linalg.norm(x, "fro"); xp.linalg.norm(x, -np.inf); xp.linalg.norm(c, 1, axis=(2, 0), keepdims=True); xp.linalg.norm(x, 3, axis=0)
 x[x > 2]; x[x > 100]; x[True]; x[False]; x[x[0, 0] > 2]; x[0, 0][x[0, 0] > 9]; x[~(x > 2)].sum(); x[(x > 2) & (x < 9)]; x[x > 2, None]; x[0, x[1] > 2]; x[x[:, 0] > 2, 1]; c[x > 2]; c[:, c[0, :, 0] > 3]; c[x > 2, 1:3]; c[x > 2, [0, 1, 2]]; c[..., c[0, 0] > 1]
+xp.count_nonzero([0, 1, 2]); xp.count_nonzero([[0, 1], [2, 0]], axis=0); round(x[0, 0]); x[: 10**30, -(10**30) :]
 xp.nonzero(x > 2)[1]; xp.where(x > 2)[0]; (x > 2).nonzero()[0]; x[xp.nonzero(x > 2)]; xp.argwhere(x > 2); xp.flatnonzero(x > 2); x[xp.argmax(x, axis=0), xp.arange(3)]; x[xp.arange(2)[:, None], xp.argsort(x, axis=1)]
 xp.unique(i); xp.unique(i, return_index=True)[1]; xp.unique(i, return_inverse=True)[1].reshape(-1); xp.unique(i, return_counts=True)[1]; xp.unique([np.nan, 1.0, np.nan]); xp.unique(x > 2); xp.isin(i, [1, 9]); xp.isin(x, [])
 xp.convolve(x[0], x[1]); xp.convolve(x[0], [1.0, 0.5], mode="same"); xp.convolve([1.0, 0.5], x[0], mode="same"); xp.convolve(i[0], i[1], mode="valid"); xp.convolve(i[0], [2, 1]); xp.correlate(x[0], x[1], "full"); xp.correlate(x[0], x[1, :2]); xp.correlate(x[0, :2], x[1], "same")
@@ -227,6 +228,10 @@ class Numpy(unittest.TestCase):
             (lambda: -(x > 2), TypeError, "bool has no minus"),
             (lambda: (x > 2) - (x > 3), TypeError, "bool has no minus"),
             (lambda: nx.asarray(WHOLE) ** -1, ValueError, "to the power -1"),
+            (lambda: x[0.5:], TypeError, "'float' object"),
+            (lambda: x[2**70], IndexError, "index-sized"),
+            (lambda: nx.split(x[0], [1.5]), TypeError, "'float' object"),
+            (lambda: nx.linalg.svd(x), AttributeError, "numpy.linalg.svd takes arrays of nixie"),
             (lambda: nx.histogram(x), AttributeError, "numpy.histogram takes arrays of nixie"),
             (lambda: x["a"], IndexError, "a str is no index"),
             (lambda: x + "a", TypeError, "unsupported operand"),

@@ -18,7 +18,7 @@ from ._numpy import (NAN_FUNCTIONS as _NAN_FUNCTIONS, append, argwhere, array_eq
 from ._reductions import (FUNCTIONS as _REDUCTIONS, argsort, count_nonzero, cumprod, cumsum, cumulative_prod, cumulative_sum, diff, mean, prod,
                           searchsorted, sort, std, sum, topk, var)
 from ._transforms import compile, compute, grad, synchronize, tree_map, value_and_grad
-from ._types import __array_namespace_info__, astype, can_cast, finfo, iinfo, isdtype, result_type
+from ._types import __array_namespace_info__, astype, can_cast, finfo, iinfo, isdtype, missing as _missing, result_type
 from .linalg import cross, einsum, matmul, tensordot, vecdot
 from .training import Classifier, Regressor, Trainer
 
@@ -32,10 +32,4 @@ _OLDER = {"absolute": "abs", "amax": "max", "amin": "min", "around": "round", "c
           "right_shift": "bitwise_right_shift", "rint": "round", "true_divide": "divide"}
 _OLDER |= {f"arc{name[1:]}": name for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")}
 globals().update({older: globals()[name] for older, name in _OLDER.items()})
-
-
-def __getattr__(name):
-    import numpy
-
-    other = f"; numpy.{name} takes arrays of nixie where they are on the CPU" if callable(getattr(numpy, name, None)) else ""
-    raise AttributeError(f"module 'nixie' has no attribute {name!r}{other}")
+__getattr__ = _missing("nixie", "numpy")

@@ -171,6 +171,7 @@ METHODS = {
     "__rdivmod__": lambda self, other: (other // self, other % self),
     "__reduce__": __reduce__,
     "__repr__": __repr__,
+    "__round__": lambda self, digits=None: round(self.item(), digits),
     "__str__": lambda self: str(_with_numpy(self)),
     "_with_numpy": _with_numpy,
     "_set": _indexing.set,

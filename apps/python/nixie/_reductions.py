@@ -148,7 +148,7 @@ def count_nonzero(x, /, axis=None, *, keepdims=False):
     >>> nixie.count_nonzero(nixie.array([0, 5])).item()
     1
     """
-    return _core.sum(_core.cast(x != 0, _core.int32), axis, keepdims)
+    return _core.sum(_core.cast(array_of(x) != 0, _core.int32), axis, keepdims)
 
 
 def _scan(x, axis, initial, dtype, scan, neutral):

@@ -5,7 +5,9 @@ import math
 from . import _core, _reductions
 from ._creation import array_of as _array_of
 from ._manipulation import matrix_transpose, normal_axis as _normal_axis  # the standard has the first here, too
-from ._types import result_type as _result_type
+from ._types import missing as _missing, result_type as _result_type
+
+__getattr__ = _missing("nixie.linalg", "numpy.linalg")
 
 
 def matmul(x1, x2, /):
