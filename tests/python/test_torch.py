@@ -342,7 +342,8 @@ class Torch(unittest.TestCase):
 
     def test_changes_its_argument(self):
         for name, function in (("result", lambda x: x.add_(1)), ("result and another", lambda x: (x.add_(1), x * 2)), ("argument", lambda x: (x.mul_(3), x)[1]),
-                               ("view", lambda x: x.add_(1).view(-1)), ("part", lambda x: (x[0].zero_(), x.sum())[1])):
+                               ("view", lambda x: x.add_(1).view(-1)), ("part", lambda x: (x[0].zero_(), x.sum())[1]),
+                               ("nothing else", lambda x: (x.add_(1), ())[1]), ("another's elements", lambda x: (x.copy_(torch.arange(3.0)), ())[1])):
             found = []
             for each in (function, torch.compile(function, backend="nixie")):
                 x = torch.ones(2, 3)
@@ -484,12 +485,31 @@ class Torch(unittest.TestCase):
                 self.assertEqual({line.split(":", 2)[2] for line in logs.output}, {"1 plans; in torch: nothing"})
 
     def test_dynamic_shapes(self):
-        model, calls = net().eval(), []
-        compiled = torch.compile(model, backend="nixie")
-        with torch.no_grad():
-            for batch in (2, 3, 5):
-                x = torch.randn(batch, 3, 32, 32)
-                self.close(compiled(x), model(x), f"batch {batch}")
+        for model, shape in ((net().eval(), (3, 32, 32)), (nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 5)), (3, 6))):
+            torch._dynamo.reset()
+            compiled = torch.compile(model, backend="nixie")
+            with torch.no_grad():
+                for batch in (2, 3, 5):
+                    x = torch.randn(batch, *shape)
+                    self.close(compiled(x), model(x), f"batch {batch}")
+
+    def test_optimizers(self):
+        """A step that only changes tensors."""
+        for make in (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01), lambda p: torch.optim.Adam(p, 0.01, foreach=False)):
+            torch._dynamo.reset()
+            ours = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+            theirs = copy.deepcopy(ours)
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                for model, compiled in ((ours, True), (theirs, False)):
+                    optimizer = make(model.parameters())
+                    step = torch.compile(optimizer.step, backend="nixie") if compiled else optimizer.step
+                    for i in range(4):
+                        optimizer.zero_grad()
+                        model(torch.full((3, 4), float(i))).square().sum().backward()
+                        step()
+            for a, b in zip(ours.parameters(), theirs.parameters()):
+                self.close(a, b, tolerance=1e-5)
+            self.assertEqual({line.split(":", 2)[2] for line in logs.output}, {"1 plans; in torch: nothing"})
 
     def test_state_dicts(self):
         module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 3))

@@ -55,7 +55,7 @@ def div(a, b):
     return a / b
 
 
-@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", when=_of_floats)
+@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar", when=_of_floats)
 def power(a, b):
     return a**b
 

@@ -153,11 +153,20 @@ def _order(node):
     return order or tuple(range(x.dim()))
 
 
+def _give_result(partition):
+    """A part that only sets tensors leaves the smallest one to torch, since torch makes no module of a part without results."""
+    while partition.nodes and all(user in partition.nodes for node in partition.nodes for user in node.users):
+        partition.remove_node(min(filter(_is_set, partition.nodes), key=lambda node: node.meta["val"].numel()))
+
+
 def _compiled(module, inputs):
     _rewrites.rewrite(module.graph)
     supported = _Supported()
     partitioner = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)
-    module = partitioner.fuse_partitions(partitioner.propose_partitions())
+    partitions = partitioner.propose_partitions()
+    for each in partitions:
+        _give_result(each)
+    module = partitioner.fuse_partitions([each for each in partitions if each.nodes])
     parts = [name for name, _ in module.named_children() if name.startswith("fused_")]
     for name in parts:
         setattr(module, name, _Part(getattr(module, name).graph))

@@ -155,7 +155,7 @@ def _keep_rows(graph):
         given = node.all_input_nodes if _is_pointwise(node) else []
         if not given or not all(each in groups or _is_of_rows(each) for each in given):
             continue
-        if len({each.meta["val"].shape for each in (node, *given)}) == 1:
+        if len({str(each.meta["val"].shape) for each in (node, *given)}) == 1:  # sizes may be symbols
             group = {node}.union(*(groups.get(each, {each}) for each in given))
             groups.update(dict.fromkeys(group, group))
     matrices = {}
