@@ -8,7 +8,7 @@ from ._creation import array_of, asarray
 from ._types import fitting, isdtype
 
 
-def looked_at(x, what):
+def elements_of(x, what):
     """The elements as numpy's, since the shape of a result depends on them."""
     try:
         return x._with_numpy()
@@ -27,7 +27,7 @@ def nonzero(x, /):
     x = array_of(x)
     if x.ndim == 0:
         raise ValueError("nonzero: a number, expected an array with axes")
-    return tuple(_core.from_numpy(each, _core.int32, x.device) for each in looked_at(x, "nonzero").nonzero())
+    return tuple(_core.from_numpy(each, _core.int32, x.device) for each in elements_of(x, "nonzero").nonzero())
 
 
 def _parts(x, key):
@@ -59,7 +59,7 @@ def _ours(each):
 def _known_mask(each):
     """A mask as numpy's, since the result's shape depends on its values; other parts of a key as they are."""
     if isinstance(each, Array) and each.dtype == _core.bool and each.ndim > 0:
-        return looked_at(each, "x[mask]")
+        return elements_of(each, "x[mask]")
     if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and each.ndim > 0:
         import numpy
 
@@ -101,11 +101,9 @@ def checked(indices, size):
     """Indices into an axis, which are looked at where the host has them."""
     if indices.size == 0:
         return _core.cast(indices, _core.int32)
-    if indices.device == "cpu" and _core.is_stored(indices) and isdtype(indices.dtype, "integral"):
-        given = indices.numpy()
-        low, high = given.min(), given.max()
-        if not (-size <= low and high < size):
-            raise IndexError(f"index {low if low < -size else high} of an axis of {size} elements")
+    low, high = _core.known_range(indices) or (0, size - 1)
+    if not (-size <= low and high < size):
+        raise IndexError(f"index {low if low < -size else high} of an axis of {size} elements")
     return indices
 
 
@@ -132,7 +130,7 @@ def _is_truth(key):
 def get(x, key):
     key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if _is_truth(key):
-        return get(_core.expand_dims(x, [0]), slice(0, int(looked_at(asarray(key), "x[mask]"))))
+        return get(_core.expand_dims(x, [0]), slice(0, int(elements_of(asarray(key), "x[mask]"))))
     key, are_apart = _parts(x, key)
     result = _sliced(x, key)
     kept = [each for each in key if not isinstance(each, int)]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from . import _core, linalg
 from ._creation import array_of, asarray
 from ._elementwise import named
-from ._indexing import looked_at, nonzero
+from ._indexing import elements_of, nonzero
 from ._manipulation import broadcast_to, concat, expand_dims, flip, moveaxis, normal_axis, pad, permute_dims, reshape, stack
 from ._reductions import FUNCTIONS as REDUCTIONS, mean, searchsorted, sort, sum
 from ._types import finfo, isdtype, result_type
@@ -458,7 +458,7 @@ def unique(x, /, return_index=False, return_inverse=False, return_counts=False, 
     import numpy
 
     x = array_of(x)
-    found, first, inverse, counts = numpy.unique(looked_at(x, "unique"), return_index=True, return_inverse=True, return_counts=True, equal_nan=equal_nan)
+    found, first, inverse, counts = numpy.unique(elements_of(x, "unique"), return_index=True, return_inverse=True, return_counts=True, equal_nan=equal_nan)
     positions = [asarray(each, dtype=_core.int32, device=x.device) for each in (first, inverse.reshape(x.shape), counts)]
     values = _core.take(ravel(x), positions[0], 0)
     asked = [each for each, is_asked in zip(positions, (return_index, return_inverse, return_counts)) if is_asked]

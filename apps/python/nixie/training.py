@@ -264,7 +264,7 @@ class _Estimator:
         return numpy.concatenate([self._outputs(self._array(rows)).numpy() for rows, _ in batches(x, range(len(x)), batch=self.batch)])
 
 
-def _beside(x, y):
+def _targets(x, y):
     """Targets of a score as an array of numpy, as many as samples."""
     import numpy
 
@@ -331,7 +331,7 @@ class Classifier(_Estimator):
 
     def score(self, x, y):
         """The part of samples whose class is predicted."""
-        return float((self.predict(x) == _beside(x, y)).mean())
+        return float((self.predict(x) == _targets(x, y)).mean())
 
 
 class Regressor(_Estimator):
@@ -364,5 +364,5 @@ class Regressor(_Estimator):
 
     def score(self, x, y):
         """The coefficient of determination: 1 is best, the mean of y has 0."""
-        y = _beside(x, y)
+        y = _targets(x, y)
         return float(1 - ((y - self.predict(x)) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())
