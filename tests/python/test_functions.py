@@ -245,6 +245,11 @@ class Random(unittest.TestCase):
         self.assertLess(abs(many.mean().item()), 0.02)
         self.assertLess(abs(many.std().item() - 1), 0.02)
         self.assertEqual(set(nx.random.integers(key, -1, 2, 100).tolist()), {-1, 0, 1})
+        for wrong in ("a", 1.5, -1, 2**64):
+            with self.assertRaisesRegex(ValueError, f"the seed is {wrong!r}, expected a whole number"):
+                nx.random.uniform(wrong, 3)
+        with self.assertRaisesRegex(ValueError, "the probability is 2, expected 0 to 1"):
+            nx.random.bernoulli(key, 2, 3)
         self.assertAlmostEqual(nx.mean(nx.random.bernoulli(key, 0.3, 100_000).astype(nx.float32)).item(), 0.3, delta=0.01)
 
 
