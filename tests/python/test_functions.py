@@ -137,6 +137,12 @@ class Compile(unittest.TestCase):
         self.assertIn(b"KeyboardInterrupt", process.communicate(timeout=20)[1])
 
 
+class Import(unittest.TestCase):
+    def test_needs_no_numpy(self):
+        run = subprocess.run([sys.executable, "-c", "import nixie, sys; print('numpy' in sys.modules)"], capture_output=True, text=True)
+        self.assertEqual(run.stdout, "False\n", run.stderr)
+
+
 class Laziness(unittest.TestCase):
     def test_what_has_a_name_is_computed_along(self):
         w, total = nx.zeros(3), nx.array(0.0)

@@ -156,7 +156,7 @@ def missing(module, of_numpy):
     def find(name):
         import importlib
 
-        there = callable(getattr(importlib.import_module(of_numpy), name, None))
+        there = not name.startswith("__") and callable(getattr(importlib.import_module(of_numpy), name, None))
         hint = f"; {of_numpy}.{name} takes arrays of nixie where they are on the CPU" if there else ""
         raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
