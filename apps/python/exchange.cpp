@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "nixie/apps/python/arguments.h"
 #include "nixie/core/graph/storage.h"
@@ -65,6 +67,21 @@ HostMemory host_memory(Value& value) {
   }
   for (const std::int64_t stride : strides) memory.strides.push_back(stride * size_of(dtype));
   return memory;
+}
+
+// The smallest and the largest of whole numbers; none of other elements, and of those that the host does not have yet.
+std::optional<std::pair<std::int64_t, std::int64_t>> known_range(Value& value) {
+  if (value.device().name() != "cpu" || !is_stored(value.tensor()) || value.shape().size() == 0) return {};
+  const HostMemory memory = host_memory(value);
+  return visit_dtype(memory.dtype, [&](auto type) -> std::optional<std::pair<std::int64_t, std::int64_t>> {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const std::span elements(static_cast<const T*>(memory.data), static_cast<std::size_t>(value.shape().size()));
+      const auto [low, high] = std::ranges::minmax(elements);
+      return std::pair<std::int64_t, std::int64_t>(low, high);
+    }
+    return {};
+  });
 }
 
 Tensor tensor_of(const Array& array, Device& device) {
@@ -321,6 +338,7 @@ void bind_exchange(py::module_& module) {
     return from_dlpack_object(object, copy, dtype);
   });
   module.def("to_object", &to_object);
+  module.def("known_range", &known_range);
   auto array = module.attr("Array").cast<py::class_<Value>>();
   array.def("__dlpack__", &to_capsule, py::kw_only(), py::arg("stream") = py::none(),
             py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none());

@@ -248,8 +248,11 @@ void bind_functions(py::module_& module) {
     const py::object result = rebuilt(tree, [&](py::handle end) {
       const auto found = operand(end);
       if (!found || PyBool_Check(end.ptr()) || PyLong_Check(end.ptr())) return py::reinterpret_borrow<py::object>(end);
-      made.append(py::cast(make_value(argument(found->tensor), found->device ? *found->device : Device::standard())));
-      return py::object(made[made.size() - 1]);
+      const Tensor each = argument(found->tensor);
+      Device& device = found->device ? *found->device : Device::standard();
+      made.append(
+          py::cast(make_value(each, device)));  // a handle of its own: the function may give the array another value
+      return py::cast(make_value(each, device));
     });
     return py::make_tuple(result, made);
   });

@@ -60,12 +60,16 @@ struct Argument<std::vector<Index>> {
   using Type = py::list;
   static std::vector<Index> value(const py::list& given) {
     std::vector<Index> indices;
-    const auto number = [](py::handle each) {
-      return each.is_none() ? std::optional<std::int64_t>() : each.cast<std::int64_t>();
+    // The ends of a slice may lie anywhere, an index beyond 64 bits is outside.
+    const auto number = [](py::handle each, PyObject* beyond = nullptr) -> std::optional<std::int64_t> {
+      if (each.is_none()) return {};
+      const Py_ssize_t found = PyNumber_AsSsize_t(each.ptr(), beyond);
+      if (found == -1 && PyErr_Occurred()) throw py::error_already_set();
+      return found;
     };
     for (const py::handle each : given) {
       if (!PySlice_Check(each.ptr()))
-        indices.emplace_back(each.cast<std::int64_t>());
+        indices.emplace_back(*number(each, PyExc_IndexError));
       else
         indices.push_back(
             Index::range(number(each.attr("start")), number(each.attr("stop")), number(each.attr("step")).value_or(1)));

@@ -59,9 +59,11 @@ void fit(const Operand& number, Operand& array, std::optional<Dtype> wide) {
   });
 }
 
-// The last 8 bits: sums of bytes wrap around, where a conversion takes the nearest number.
+// The last bits: arithmetic of integers wraps around, where a conversion takes the nearest number.
 Tensor wrapped(const Tensor& x, Dtype dtype) {
-  return cast(dtype == Dtype::u8 ? x & 255 : ((x + 128) & 255) - 128, dtype);
+  if (dtype == Dtype::u8) return cast(x & 255, dtype);
+  const std::int64_t half = std::int64_t{1} << (8 * size_of(dtype) - 1);
+  return cast(((x + half) & (2 * half - 1)) - half, dtype);
 }
 
 // numpy's matmul, of the operands' type also for integers: matmul gives i32 of bytes and refuses i64, whose products
@@ -85,9 +87,21 @@ Tensor product(const Tensor& a, const Tensor& b) {
 // x ** 2 is one product, with the same rounding.
 Tensor power(const Tensor& a, const Tensor& b) {
   const auto* number = std::get_if<Constant>(&b.node().op);
+  check(!number || number->value >= 0 || is_floating(a.dtype()) || is_floating(b.dtype()), "an integer to the power ",
+        static_cast<std::int64_t>(number ? number->value : 0), " is no integer; use a fraction, as in x ** -1.0");
   const bool keeps_type = is_floating(a.dtype()) || (a.dtype() != Dtype::boolean && !is_floating(b.dtype()));
   return number && number->value == 2 && keeps_type ? square(a) : pow(a, b);
 }
+
+[[noreturn]] void fail_minus_of_bool() { throw py::type_error("bool has no minus; use ^ or ~"); }
+
+Tensor difference(const Tensor& a, const Tensor& b) {
+  if (both_bool(a, b)) fail_minus_of_bool();
+  return a - b;
+}
+
+// numpy's order of kinds: an array takes the results of its own kind and of lower ones in place.
+int kind(Dtype dtype) { return is_floating(dtype) ? 3 : dtype == Dtype::boolean ? 0 : dtype == Dtype::u8 ? 1 : 2; }
 
 // Every binary operator: its method in Python without underscores, and the op.
 struct Binary {
@@ -99,7 +113,7 @@ struct Binary {
 #define OPERATOR(expression) [](const Tensor& a, const Tensor& b) -> Tensor { return expression; }
 const Binary kBinary[] = {
     {"add", OPERATOR(a + b)},
-    {"sub", OPERATOR(a - b)},
+    {"sub", &difference},
     {"mul", OPERATOR(a* b)},
     {"truediv", OPERATOR(a / b), true, Dtype::f32},
     {"floordiv", OPERATOR(floor_divide(a, b))},
@@ -137,13 +151,39 @@ py::object apply_in_place(const Binary& binary, py::object x, py::handle y) {
   check(other.shape() == self.shape(), "an array of shape ", self.shape(), " cannot hold the result of shape ",
         other.shape());
   if (self.dtype() != other.dtype()) {
-    if (promote(self.dtype(), other.dtype()) != self.dtype() && is_floating(self.dtype()) != is_floating(other.dtype()))
+    if (kind(other.dtype()) > kind(self.dtype()))
       throw py::type_error(fmt::format("an array of {} cannot hold the result, which is {}; use astype",
                                        name_in_python(self.dtype()), name_in_python(other.dtype())));
-    other.rebind(cast(other.tensor(), self.dtype()));
+    other.rebind((is_floating(self.dtype()) ? cast : wrapped)(other.tensor(), self.dtype()));
   }
   self.rebind(other.tensor());
   return x;
+}
+
+// Whether only the running expression holds the object, so that a change of it is lost.
+bool is_temporary(PyObject* object) {
+#if PY_VERSION_HEX >= 0x030E0000
+  return PyUnstable_Object_IsUniqueReferencedTemporary(object);
+#else
+  return Py_REFCNT(object) == 1;
+#endif
+}
+
+// x[key] = value, by the method _set.
+int set_item(PyObject* self, PyObject* key, PyObject* value) try {
+  array_of(self);
+  if (!value) throw py::value_error("no element is deleted from an array; x[mask] takes others");
+  if (is_temporary(self))
+    throw py::value_error(
+        "x[i][j] = value changes nothing, since x[i] is no view but an array of its own; write x[i, j] = value");
+  py::handle(self).attr("_set")(py::handle(key), py::handle(value));
+  return 0;
+} catch (py::error_already_set& error) {
+  error.restore();
+  return -1;
+} catch (const py::builtin_exception& error) {
+  error.set_error();
+  return -1;
 }
 
 }  // namespace
@@ -241,6 +281,7 @@ void bind_values(py::module_& module) {
   py::class_<Value> array(module, "Array", py::custom_type_setup([](PyHeapTypeObject* type) {
                             type->ht_type.tp_as_buffer = &type->as_buffer;
                             type->as_buffer.bf_getbuffer = &get_buffer;
+                            type->as_mapping.mp_ass_subscript = &set_item;
                           }));
   array  // another handle to the same array, for classes of Python that are arrays
       .def(py::init([](Value& other) { return make_value(other.tensor(), other.device()); }))
@@ -291,7 +332,11 @@ void bind_values(py::module_& module) {
                    fmt::format("an array of {} {} is no index", name_in_python(self.dtype()), self.shape()));
              return item(self);
            })
-      .def("__neg__", [](Value& self) { return make_value(-self.tensor(), self.device()); })
+      .def("__neg__",
+           [](Value& self) {
+             if (self.dtype() == Dtype::boolean) fail_minus_of_bool();
+             return make_value(-self.tensor(), self.device());
+           })
       .def("__abs__", [](Value& self) { return make_value(abs(self.tensor()), self.device()); })
       .def("__invert__", [](Value& self) {
         return make_value(self.dtype() == Dtype::boolean ? !self.tensor() : ~self.tensor(), self.device());

@@ -65,7 +65,21 @@ bool is_dense(const dlpack::Tensor& array, const Shape& shape) {
 
 // The owners of an array that was handed out, until it is released.
 struct HandedOut {
+  HandedOut(Tensor elements, Backend& of, void* on)
+      : value(std::move(elements)), backend(of), backend_life(of.life()), stream(on) {}
+  HandedOut(const HandedOut&) = delete;
+  HandedOut& operator=(const HandedOut&) = delete;
+  // The memory is used again behind what the stream was given meanwhile, which may read it still.
+  ~HandedOut() {
+    try {
+      if (!backend_life.expired()) backend.wait_for(stream);
+    } catch (const Error&) {  // a lost device reads nothing any more
+    }
+  }
   Tensor value;  // keeps a Variable's Steps off the memory
+  Backend& backend;
+  const std::weak_ptr<const void> backend_life;
+  void* stream;
   std::shared_ptr<Buffer> buffer;
   std::vector<std::int64_t> shape, strides;
   dlpack::Managed managed;
@@ -116,8 +130,7 @@ Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
 dlpack::Managed* to_dlpack(const Tensor& value, Backend& backend, void* stream) {
   const auto* input = std::get_if<Input>(&value.node().op);
   check(input && input->storage, "to_dlpack: the value is not computed; evaluate it first");
-  auto out = std::make_unique<HandedOut>();
-  out->value = value;
+  auto out = std::make_unique<HandedOut>(value, backend, stream);
   out->buffer = input->storage->on(backend);
   out->shape = value.shape().sizes();
   out->strides = input->storage->strides(backend);

@@ -67,6 +67,8 @@ class Compile(unittest.TestCase):
         for function, error, text in (
             (lambda x: x if x.sum() > 0 else -x, ValueError, "only while the compiled function runs"),
             (lambda x: print(x), ValueError, "only while the compiled function runs"),
+            (lambda x: x[x > 0], ValueError, "depends on values"),
+            (lambda x: nx.unique(x), ValueError, "depends on values"),
             (lambda x: None, ValueError, "returns no array"),
             (lambda x: x + nx.ones(3), ValueError, "shapes"),
             (lambda x: 1 / 0, ZeroDivisionError, "division"),
@@ -135,6 +137,12 @@ class Compile(unittest.TestCase):
         self.assertIn(b"KeyboardInterrupt", process.communicate(timeout=20)[1])
 
 
+class Import(unittest.TestCase):
+    def test_needs_no_numpy(self):
+        run = subprocess.run([sys.executable, "-c", "import nixie, sys; print('numpy' in sys.modules)"], capture_output=True, text=True)
+        self.assertEqual(run.stdout, "False\n", run.stderr)
+
+
 class Laziness(unittest.TestCase):
     def test_what_has_a_name_is_computed_along(self):
         w, total = nx.zeros(3), nx.array(0.0)
@@ -176,8 +184,25 @@ class Gradients(unittest.TestCase):
         x = nx.array([0.5, 1.0, 2.0], dtype=nx.float64)
         for function, slope in ((lambda x: (x**3).sum(), 3 * x**2), (lambda x: nx.sin(x).sum(), nx.cos(x)), (lambda x: nx.log(x).mean(), 1 / x / 3),
                                 (lambda x: x[1] * x[0], nx.array([1.0, 0.5, 0.0])), (lambda x: (x[[0, 0]]).sum(), nx.array([2.0, 0.0, 0.0])),
+                                (lambda x: (x[x > 0.7] ** 2).sum(), nx.where(x > 0.7, 2 * x, 0)), (lambda x: nx.unique(x).sum(), nx.ones(3)),
+                                (lambda x: nx.convolve(x, [1.0, 2.0]).sum(), nx.full(3, 3.0)),
                                 (lambda x: nx.asinh(x).sum(), 1 / nx.sqrt(x * x + 1)), (lambda x: nx.hypot(x, 1.0).sum(), x / nx.sqrt(x * x + 1))):
             np.testing.assert_allclose(nx.grad(function)(x), slope, rtol=1e-6)
+
+    def test_of_arrays_with_other_values(self):
+        """The gradient is by what was given, whatever the function gives the array later."""
+        def scaled(x):
+            x *= 2
+            return (x * x).sum()
+
+        def cut(x):
+            x[x > 1.5] = x[0]
+            x[1] -= x[0]
+            return (x * nx.arange(1.0, 4.0)).sum()
+
+        x = nx.array([0.5, 1.0, 2.0])
+        self.assertEqual((nx.grad(scaled)(x).tolist(), nx.grad(cut)(x).tolist(), x.tolist()), ([4, 8, 16], [2, 2, 0], [0.5, 1, 2]))
+        self.assertEqual(nx.compile(nx.grad(scaled))(x).tolist(), [4, 8, 16])
 
     def test_of_equal_elements(self):
         for function in (lambda x: x.std(), lambda x: x.std(ddof=1), lambda x: x.std(axis=0).sum(), lambda x: nx.linalg.norm(x - 1)):
@@ -226,6 +251,11 @@ class Random(unittest.TestCase):
         self.assertLess(abs(many.mean().item()), 0.02)
         self.assertLess(abs(many.std().item() - 1), 0.02)
         self.assertEqual(set(nx.random.integers(key, -1, 2, 100).tolist()), {-1, 0, 1})
+        for wrong in ("a", 1.5, -1, 2**64):
+            with self.assertRaisesRegex(ValueError, f"the seed is {wrong!r}, expected a whole number"):
+                nx.random.uniform(wrong, 3)
+        with self.assertRaisesRegex(ValueError, "the probability is 2, expected 0 to 1"):
+            nx.random.bernoulli(key, 2, 3)
         self.assertAlmostEqual(nx.mean(nx.random.bernoulli(key, 0.3, 100_000).astype(nx.float32)).item(), 0.3, delta=0.01)
 
 

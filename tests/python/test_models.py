@@ -100,6 +100,16 @@ class Models(unittest.TestCase):
                 what()
             self.assertIn(text, str(raised.exception))
             self.assertNotIn("\n", str(raised.exception))
+        net, optimizer = self.make()
+        for what, text in ((lambda: net.save(None), "os.PathLike object, not NoneType"), (lambda: net.load(3), "os.PathLike object, not int"), (lambda: net.load("net.h5", 3), "load: a int, expected an Optimizer"),
+                           (lambda: Optimizer(3, {"sgd": {}}), "a int, expected a Net"), (lambda: net.load_state([1]), "a list, expected a dictionary"), (lambda: net("a"), "no array of real numbers"),
+                           (lambda: nx.models.load_trained(None), "not NoneType"), (lambda: Net(LAYERS, (1, 8), seed=1.5), "'float' object")):
+            with self.assertRaises(TypeError) as raised:
+                what()
+            self.assertIn(text, str(raised.exception))
+            self.assertNotIn("\n", str(raised.exception))
+        with self.assertRaisesRegex(ValueError, "net.safetensors is no checkpoint; init_from takes its arrays"):
+            net.load("net.safetensors")
         with self.assertRaisesRegex(AttributeError, "no net 'resnet19'; it has"):
             nx.models.resnet19
 

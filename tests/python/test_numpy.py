@@ -1,5 +1,6 @@
 """nixie against numpy: the same expressions of both, a line each."""
 
+import itertools
 import math
 import unittest
 
@@ -56,6 +57,20 @@ xp.average(x, weights=abs(x)); xp.average(x, axis=0, weights=[1, 2]); xp.average
 xp.nan_to_num(np.float32([np.inf, -np.inf, np.nan])); xp.nansum([1, np.nan]); xp.nanmean([[1, np.nan], [3, 4]], axis=0); xp.array_equal(x, x); xp.array_equal(x, i); xp.array_equal(x, c)
 xp.interp(x, [0.0, 2.0, 5.0], [1.0, 0.0, 7.0]); xp.interp([0.0, 1.0, 1.5], [0.0, 1.0, 1.0, 2.0], [0.0, 1.0, 5.0, 6.0]); xp.interp(0.5, [0.0], [7.0])
 xp.linalg.norm(x); xp.linalg.norm(x, axis=1); xp.linalg.norm(x[0], 1); xp.linalg.norm(x, "fro"); xp.linalg.norm(x, -np.inf); xp.linalg.norm(c, 1, axis=(2, 0), keepdims=True); xp.linalg.norm(x, 3, axis=0)
+x[x > 2]; x[x > 100]; x[True]; x[False]; x[x[0, 0] > 2]; x[0, 0][x[0, 0] > 9]; x[~(x > 2)].sum(); x[(x > 2) & (x < 9)]; x[x > 2, None]; x[0, x[1] > 2]; x[x[:, 0] > 2, 1]; c[x > 2]; c[:, c[0, :, 0] > 3]; c[x > 2, 1:3]; c[x > 2, [0, 1, 2]]; c[..., c[0, 0] > 1]
+xp.count_nonzero([0, 1, 2]); xp.count_nonzero([[0, 1], [2, 0]], axis=0); round(x[0, 0]); x[: 10**30, -(10**30) :]
+xp.nonzero(x > 2)[1]; xp.where(x > 2)[0]; (x > 2).nonzero()[0]; x[xp.nonzero(x > 2)]; xp.argwhere(x > 2); xp.flatnonzero(x > 2); x[xp.argmax(x, axis=0), xp.arange(3)]; x[xp.arange(2)[:, None], xp.argsort(x, axis=1)]
+xp.unique(i); xp.unique(i, return_index=True)[1]; xp.unique(i, return_inverse=True)[1].reshape(-1); xp.unique(i, return_counts=True)[1]; xp.unique([np.nan, 1.0, np.nan]); xp.unique(x > 2); xp.isin(i, [1, 9]); xp.isin(x, [])
+xp.convolve(x[0], x[1]); xp.convolve(x[0], [1.0, 0.5], mode="same"); xp.convolve([1.0, 0.5], x[0], mode="same"); xp.convolve(i[0], i[1], mode="valid"); xp.convolve(i[0], [2, 1]); xp.correlate(x[0], x[1], "full"); xp.correlate(x[0], x[1, :2]); xp.correlate(x[0, :2], x[1], "same")
+x.mean(dtype=xp.float64); xp.mean(i, dtype=xp.float16); x.sum(dtype=xp.int32); xp.sum(i, dtype=xp.float64); xp.std(x, dtype=xp.float64); x.var(axis=0, dtype=xp.float64); x.cumsum(dtype=xp.float64)
+x.sum(where=x > 2); xp.sum(x, axis=1, where=x > 2, keepdims=True); xp.mean(x, where=x > 2); x.mean(axis=0, where=x[:, :1] > 2); xp.max(x, where=x > 2, initial=0.0); xp.max(x, axis=0, initial=2.0); x.min(initial=-9); xp.sum(x, initial=5.0); xp.prod(i, initial=2); xp.any(x > 2, where=x < 2); xp.all(x > 2, axis=0, where=x > 1); xp.sum(x > 2, where=x < 4)
+x[:0].sum(axis=0); x[:0].max(axis=1); x[:0] @ x.T; x[:, :0] @ x.T[:0]; xp.sort(x[:0]); xp.concatenate([x[:0], x]); c.sum(axis=()); c.max(axis=(0, 2)); c.std(axis=(1, 2), keepdims=True); c.argmax(axis=1, keepdims=True); xp.sum(c, axis=(0, -1))
+xp.nanmax([1, np.nan]); xp.nanmin([[np.nan, 2], [np.nan, np.nan]], axis=1); xp.nanvar([[1, np.nan, 3], [4, 5, 8]], axis=1); xp.nanstd([1, np.nan, 3]); xp.nanmean([[1, np.nan]], axis=0); xp.nansum(x, axis=1, keepdims=True)
+xp.sort(x, axis=None); xp.argsort(x, axis=None); xp.cumsum(x); xp.cumprod(x); x.cumprod(axis=0); xp.cumsum(x, 0); xp.diff(x, 1, 0); xp.diff(i, append=0); xp.diff(x, axis=0, prepend=1.0); xp.roll(x, (1, 2)); xp.tril(x, -1); xp.triu(c, 1); xp.eye(3, 3, 1); xp.take(x, [0, 5]); xp.take_along_axis(x, xp.argsort(x, axis=0), 0)
+xp.round(x / 3, 2); xp.around(x / 3, 1); x.round(2); xp.round(i, -1); xp.round(i, 2); xp.rint(x / 2); xp.fix(x / 2); xp.exp2(x); xp.cbrt(x); xp.radians(x); xp.degrees(x); xp.fabs(x); xp.fmax(x, [np.nan, 2.0, 3.0]); xp.fmin([1.0, np.nan], [np.nan, np.nan]); xp.clip(i, 0.5, 2); xp.clip(i, 0, 2.0)
+xp.pad(x, 1, mode="edge"); xp.pad(x, 1, "reflect"); xp.pad(i, (2, 3), mode="wrap"); xp.pad(c, ((0, 0), (1, 2), (0, 1)), mode="symmetric"); xp.append(x, i); xp.append(x, x, axis=0); xp.column_stack([x[0], i[1], x.T]); xp.array_split(x, 2, axis=1)[1]; xp.array_split(x[0], 5)[4]; xp.array_split(x, [1], axis=1)[0]
+xp.cross(x[0], x[1]); xp.diagonal(c); xp.diagonal(c, 1, 1, 2); c.diagonal(0, 1, 2); c.trace(0, 1, 2); xp.trace(c, 1, 0, 2); xp.cov(x); xp.cov(x[0]); x.ptp(axis=1) if xp is nx else np.ptp(x, axis=1); x[0].searchsorted(2.0)
+xp.median(c, axis=(0, 2)); xp.median(x, axis=1, keepdims=True); xp.quantile(x, [0.25, 0.5]); xp.percentile(x, [25, 50], axis=0); xp.quantile(c, 0.3, axis=(0, 1), keepdims=True); xp.tensordot(x, x, 0); xp.linspace(1, 0); xp.zeros((2, 3), xp.int32); xp.array([1, 2], xp.float32); xp.full(2, 3, xp.float32)
 x.astype(xp.int32); i.astype(xp.float64); x.astype("float16"); (x * 2).astype(bool)
 """
 
@@ -77,7 +92,7 @@ class Numpy(unittest.TestCase):
             given = {"x": NUMBERS, "i": WHOLE, "c": CUBE}
             ours = {name: nx.asarray(value) for name, value in given.items()}
             with self.subTest(expression):
-                names = {"np": np, "NUMBERS": NUMBERS}
+                names = {"np": np, "nx": nx, "NUMBERS": NUMBERS}
                 self.compare(expression, eval(expression, {"xp": nx, **names, **ours}), eval(expression, {"xp": np, **names, **given}))
             count += 1
         self.assertGreater(count, 150)
@@ -85,7 +100,7 @@ class Numpy(unittest.TestCase):
     def test_assignments(self):
         for key in ("0", "1, 2", "slice(None), 1", "slice(None, None, -1)", "..., 0", "[1, 0]", "[0, 1], [2, 0]",
                     "slice(None), [0, 2]", "None, 0", "[[0], [1]], [0, 2]", "x > 2", "x[:, 0] > 2", "[True, False]", "[False, False]",
-                    "slice(None), [True, False, True]", "np.array([True, False]), 1"):
+                    "slice(None), [True, False, True]", "True", "False", "np.array([True, False]), 1"):
             for value in (7, NUMBERS[:1, :1]):
                 if isinstance(value, np.ndarray) and "> 2" in key:
                     continue  # how many values there are depends on the mask
@@ -101,7 +116,9 @@ class Numpy(unittest.TestCase):
         self.compare("a value for each", found, expected)
 
     def test_in_place(self):
-        for statement in ("x += 1", "x -= x", "x *= 2.5", "x /= 2", "x **= 2", "x //= 2", "x @= e", "x.sort()", "x.fill(3)"):
+        for statement in ("x += 1", "x -= x", "x *= 2.5", "x /= 2", "x **= 2", "x //= 2", "x @= e", "x.sort()", "x.fill(3)", "x[x > 2] *= -1", "x[x > 2] -= x[x > 2].mean()",
+                          "x[x > 2] = x[x > 2][::-1]", "x[~(x > 9)] *= x[0, 0]", "x[x > 1e9] += 1", "x[x[:, 0] > 2] += [1, 2]", "x[:, x[0] > 9] = 0", "x[0, x[1] > 2] += 1", "x[[0, 0]] += 1",
+                          "x[:, ::-1] += x", "x[0] += x[1]", "x[:, 0] -= x[:, 1]", "x[..., None] *= 4", "x[[1], [0]] *= 3", "x *= x > 2", "x += x.astype('float64')"):
             with self.subTest(statement):
                 ours = {"x": nx.asarray(NUMBERS @ NUMBERS.T), "e": nx.eye(2)}
                 theirs = {"x": NUMBERS @ NUMBERS.T, "e": np.eye(2, dtype=np.float32)}
@@ -110,9 +127,28 @@ class Numpy(unittest.TestCase):
                 exec(statement.replace("@= e", "= x @ e"), {}, theirs)
                 self.compare(statement, ours["x"], theirs["x"])
                 self.assertIs(ours["x"], same)
-        i = nx.asarray(WHOLE)
-        with self.assertRaisesRegex(TypeError, "int32 cannot hold the result, which is float32"):
-            i += 0.5
+        held = [nx.asarray(NUMBERS)]
+        held[0][0] = held[-1][1, 0] = 7  # a list holds the array
+        held[0].__setitem__((1, 1), -5)
+        (held[0] if held else None).sort()
+        self.assertEqual(held[0].tolist(), [[7, 7, 7], [-5, 7, 9]])
+        for types in itertools.product(("bool", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"), repeat=2):
+            x, y = ((200 * WHOLE).astype(np.int64).astype(dtype) for dtype in types)
+            for name in ("add", "mul"):
+                with self.subTest(name, types=types):
+                    self.same_in_place(f"__i{name}__", x, y)
+
+    def same_in_place(self, name, x, y):
+        """The same numbers, wrapped around, or both raise TypeError."""
+        found, expected = nx.asarray(x), x.copy()
+        try:
+            getattr(expected, name)(y)
+        except TypeError:
+            with self.assertRaisesRegex(TypeError, f"{found.dtype} cannot hold"):
+                getattr(found, name)(nx.asarray(y))
+        else:
+            getattr(found, name)(nx.asarray(y))
+            self.assertEqual((found.dtype.name, found.tolist()), (expected.dtype.name, expected.tolist()))
 
     def test_types(self):
         for found, expected in ((nx.array(1), nx.int32), (nx.array(1.0), nx.float32), (nx.array(True), nx.bool),
@@ -170,7 +206,33 @@ class Numpy(unittest.TestCase):
             (lambda: x[..., ...], IndexError, "one ..."),
             (lambda: x[[0.5]], IndexError, "float32"),
             (lambda: x[0, 0, 0], IndexError, "3 indices"),
-            (lambda: x[x > 2], IndexError, "depends on values"),
+            (lambda: x[x[0] > 2], IndexError, "a mask of shape (3,) for axes of shape (2,)"),
+            (lambda: x[0, True], IndexError, "only alone"),
+            (lambda: exec("x[0][1] = 5", {"x": x}), ValueError, "x[i][j] = value changes nothing"),
+            (lambda: exec("x.reshape(-1)[::2] *= 2", {"x": x}), ValueError, "changes nothing"),
+            (lambda: exec("x.T[0] = 5", {"x": x}), ValueError, "changes nothing"),
+            (lambda: exec("del x[0]", {"x": x}), ValueError, "no element is deleted"),
+            (lambda: x[nx.array([1, 5])], IndexError, "index 5 of an axis of 2"),
+            (lambda: x.__setitem__(nx.array([-3]), 1), IndexError, "index -3 of an axis of 2"),
+            (lambda: nx.take(x, nx.array([3]), axis=1), IndexError, "index 3 of an axis of 3"),
+            (lambda: nx.take_along_axis(x, nx.array([[3]]), 1), IndexError, "index 3 of an axis of 3"),
+            (lambda: x.__setitem__(x > 2, [1, 2]), ValueError, "[2]"),
+            (lambda: x.__setitem__(x[:, 0] > 2, [1, 2]), ValueError, "[2]"),
+            (lambda: nx.nonzero(1), ValueError, "expected an array with axes"),
+            (lambda: nx.convolve(x, x[0]), ValueError, "expected two vectors"),
+            (lambda: nx.convolve(x[0], x[0], mode="all"), ValueError, "expected full, same or valid"),
+            (lambda: nx.pad(x, 1, mode="linear"), ValueError, "expected constant, edge"),
+            (lambda: nx.max(x, where=x > 2), ValueError, "give `initial`"),
+            (lambda: x[:0].max(), ValueError, "no elements"),
+            (lambda: x[:0].min(axis=0), ValueError, "no elements"),
+            (lambda: -(x > 2), TypeError, "bool has no minus"),
+            (lambda: (x > 2) - (x > 3), TypeError, "bool has no minus"),
+            (lambda: nx.asarray(WHOLE) ** -1, ValueError, "to the power -1"),
+            (lambda: x[0.5:], TypeError, "'float' object"),
+            (lambda: x[2**70], IndexError, "index-sized"),
+            (lambda: nx.split(x[0], [1.5]), TypeError, "'float' object"),
+            (lambda: nx.linalg.svd(x), AttributeError, "numpy.linalg.svd takes arrays of nixie"),
+            (lambda: nx.histogram(x), AttributeError, "numpy.histogram takes arrays of nixie"),
             (lambda: x["a"], IndexError, "a str is no index"),
             (lambda: x + "a", TypeError, "unsupported operand"),
             (lambda: nx.reshape(x, "ab"), TypeError, "expected"),
@@ -228,6 +290,7 @@ class Numpy(unittest.TestCase):
         for value in (NUMBERS, WHOLE, WHOLE > 1, CUBE / 7, NUMBERS[0], np.float32(2), np.zeros((0, 3), np.float32)):
             self.assertEqual(str(nx.asarray(value)), str(value))
             self.assertEqual(repr(nx.asarray(np.float16(1.5))), "array(1.5, dtype=float16)")
+        self.assertEqual(repr(nx.zeros((0, 3))), "array([], shape=(0, 3), dtype=float32)")
         self.assertEqual(f"{nx.array(2.0) / 3:.3f} {nx.array(7):03d} {nx.array([1, 2])}", "0.667 007 [1 2]")
 
     def test_diagonals_far_away(self):

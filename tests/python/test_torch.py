@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import inspect
 import io
+import math
 import os
 import pathlib
 import runpy
@@ -100,7 +101,8 @@ class Torch(unittest.TestCase):
                     ("linear", nt.linear, functional.linear, (x, m, v)), ("relu", nt.relu, functional.relu, (x,)), ("gelu", nt.gelu, functional.gelu, (x,)),
                     ("softmax", nt.softmax, lambda x: functional.softmax(x, -1), (x,)),
                     ("max_pool2d", lambda x: nt.max_pool2d(x, 3, 2, 1), lambda x: functional.max_pool2d(x, 3, 2, 1), (x,)),
-                    ("avg_pool2d", lambda x: nt.avg_pool2d(x, 2), lambda x: functional.avg_pool2d(x, 2), (x,))):
+                    ("avg_pool2d", lambda x: nt.avg_pool2d(x, 2), lambda x: functional.avg_pool2d(x, 2), (x,)),
+                    ("of one image", lambda x: nt.avg_pool2d(nt.max_pool2d(x[0], 2), 3), lambda x: functional.avg_pool2d(functional.max_pool2d(x[0], 2), 3), (x,))):
                     found = []
                     for function in (ours, theirs):
                         inputs = [each.clone().requires_grad_() for each in given]
@@ -173,6 +175,20 @@ class Torch(unittest.TestCase):
             nt.tensor([1.0])
         with self.assertRaisesRegex(ValueError, "int.* has no __dlpack_c_exchange_api__"):
             nixie._core.to_object(nixie.ones(1), int)
+
+    def test_memory_is_used_again_behind_its_readers(self):
+        for device in DEVICES:
+            f, matrix, means = nixie.compile(lambda x: x + 1), torch.eye(1024, device=device), []
+            for on in (contextlib.nullcontext(), *([torch.cuda.stream(torch.cuda.Stream())] if device == "cuda" else []), contextlib.nullcontext()):
+                with on:
+                    for i in range(20):
+                        y = nt.tensor(f(nixie.full(1 << 18, float(i), device=device)))
+                        matrix = matrix @ matrix  # keeps a GPU from what comes next
+                        means.append(y.mean())
+                        del y
+                if device == "cuda":
+                    torch.cuda.synchronize()
+            self.assertEqual([each.item() for each in means], [i + 1 for i in range(20)] * (len(means) // 20))
 
     def test_parts_of_tensors(self):
         for device in DEVICES:
@@ -326,7 +342,8 @@ class Torch(unittest.TestCase):
 
     def test_changes_its_argument(self):
         for name, function in (("result", lambda x: x.add_(1)), ("result and another", lambda x: (x.add_(1), x * 2)), ("argument", lambda x: (x.mul_(3), x)[1]),
-                               ("view", lambda x: x.add_(1).view(-1)), ("part", lambda x: (x[0].zero_(), x.sum())[1])):
+                               ("view", lambda x: x.add_(1).view(-1)), ("part", lambda x: (x[0].zero_(), x.sum())[1]),
+                               ("nothing else", lambda x: (x.add_(1), ())[1]), ("another's elements", lambda x: (x.copy_(torch.arange(3.0)), ())[1])):
             found = []
             for each in (function, torch.compile(function, backend="nixie")):
                 x = torch.ones(2, 3)
@@ -341,6 +358,7 @@ class Torch(unittest.TestCase):
         theirs = copy.deepcopy(ours)
         with torch.autocast("cpu", torch.bfloat16):
             self.close(torch.compile(ours, backend="nixie")(x), theirs(x), "bfloat16", 0.1)
+            self.close(nt.replace(ours)(x), theirs(x), "bfloat16", 0.1)
 
     def test_ops(self):
         x, w = torch.randn(3, 4, 6), torch.randn(3, 6, 5)
@@ -357,12 +375,17 @@ class Torch(unittest.TestCase):
             (lambda x: functional.conv1d(x, torch.ones(2, 4, 3), padding=2, dilation=2), (x,)),
             (lambda x: (functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), functional.max_pool2d(x, (3, 2), (2, 3), ceil_mode=True),
                         functional.avg_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
-                        functional.adaptive_avg_pool2d(x, (2, 3)), functional.adaptive_avg_pool2d(x, (7, 9)), functional.relu6(4 * x)), (image,))):
+                        functional.adaptive_avg_pool2d(x, (2, 3)), functional.adaptive_avg_pool2d(x, (7, 9)), functional.relu6(4 * x)), (image,)),
+            (lambda x: (functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), functional.avg_pool2d(x, (3, 2), 2, 1), functional.adaptive_avg_pool2d(x, (5, 3)), functional.adaptive_avg_pool2d(x, (7, 3))), (image[0],)),
+            (lambda x: (functional.hardtanh(x, 0.0, 1.0) + x.clamp(0, 1) + functional.relu6(x) + functional.hardsigmoid(x)), (torch.tensor([-1.0, 0.0, 0.2, 1.0, 3.0, 6.0, 7.0]),)),
+            (torch.sign, (torch.tensor([math.nan, -0.0, -2.0]),)),
+            (lambda x, i: (x * i.clamp(0.5, 2.5), i * 3 + 200, torch.where(i > 0, i, 0.5)), (x, torch.arange(-36, 36, dtype=torch.int8).reshape(3, 4, 6))),
+            (lambda x: functional.group_norm(x, 2), (image[:0].reshape(0, 10, 3, 11),))):
             torch._dynamo.reset()
             given = [each.clone().requires_grad_(each.is_floating_point()) for each in given]
             with self.assertLogs("nixie.torch", "INFO") as logs:
                 ours, theirs = torch.compile(function, backend="nixie")(*given), function(*given)
-                torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+                torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, equal_nan=True)
                 for a, b in zip(*([each for each in found if each.requires_grad] for found in map(_list, (ours, theirs)))):
                     g = torch.randn_like(a)
                     for x in (x for x in given if x.requires_grad):
@@ -462,12 +485,31 @@ class Torch(unittest.TestCase):
                 self.assertEqual({line.split(":", 2)[2] for line in logs.output}, {"1 plans; in torch: nothing"})
 
     def test_dynamic_shapes(self):
-        model, calls = net().eval(), []
-        compiled = torch.compile(model, backend="nixie")
-        with torch.no_grad():
-            for batch in (2, 3, 5):
-                x = torch.randn(batch, 3, 32, 32)
-                self.close(compiled(x), model(x), f"batch {batch}")
+        for model, shape in ((net().eval(), (3, 32, 32)), (nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 5)), (3, 6))):
+            torch._dynamo.reset()
+            compiled = torch.compile(model, backend="nixie")
+            with torch.no_grad():
+                for batch in (2, 3, 5):
+                    x = torch.randn(batch, *shape)
+                    self.close(compiled(x), model(x), f"batch {batch}")
+
+    def test_optimizers(self):
+        """A step that only changes tensors."""
+        for make in (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01), lambda p: torch.optim.Adam(p, 0.01, foreach=False)):
+            torch._dynamo.reset()
+            ours = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+            theirs = copy.deepcopy(ours)
+            with self.assertLogs("nixie.torch", "INFO") as logs:
+                for model, compiled in ((ours, True), (theirs, False)):
+                    optimizer = make(model.parameters())
+                    step = torch.compile(optimizer.step, backend="nixie") if compiled else optimizer.step
+                    for i in range(4):
+                        optimizer.zero_grad()
+                        model(torch.full((3, 4), float(i))).square().sum().backward()
+                        step()
+            for a, b in zip(ours.parameters(), theirs.parameters()):
+                self.close(a, b, tolerance=1e-5)
+            self.assertEqual({line.split(":", 2)[2] for line in logs.output}, {"1 plans; in torch: nothing"})
 
     def test_state_dicts(self):
         module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 3))

@@ -4,6 +4,7 @@ import os
 import pathlib
 import pickle
 import signal
+import sys
 import tempfile
 import unittest
 import warnings
@@ -111,6 +112,33 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "10 samples and 3 targets"):
             next(batches(x, [1, 2, 3]))
 
+    def test_wrong_inputs(self):
+        x, y = np.ones((8, 3), np.float32), np.arange(8) % 2
+        fit = lambda x, y, of=nixie.Classifier, **options: of([{"linear": {"out": 2}}], **{"epochs": 1, **options}).fit(x, y)
+        fitted, make = fit(x, y), lambda **options: nixie.Trainer(CONFIG, **options)
+        for what, error, text in (
+            (lambda: fit(x, y[:3]), ValueError, "8 samples and 3|inconsistent numbers of samples"),
+            (lambda: fit(x * np.nan, y), ValueError, "NaN"),
+            (lambda: fit(x, np.stack([y, y], 1)), ValueError, r"shape \(8, 2\) are no classes|1d array"),
+            (lambda: fit(x, y + 0.5), ValueError, "Regressor takes numbers|Unknown label type"),
+            (lambda: fit([(x, y + 2)], None), ValueError, "the loss of epoch 0 is (nan|inf); a target"),
+            (lambda: fit([(x, x[:, :2] / 0)], None, nixie.Regressor), ValueError, "the loss of epoch 0 is (nan|inf); a target"),
+            (lambda: fit(x, y, epochs=0), ValueError, "epochs is 0, expected a whole number from 1"),
+            (lambda: fit(x, y, batch=2.5), ValueError, "batch is 2.5"),
+            (lambda: fit(x, y, seed="a"), ValueError, "seed is 'a', expected a whole number from 0"),
+            (lambda: fitted.predict(x / 0), ValueError, "infinity"),
+            (lambda: fitted.score(x, y[:3]), ValueError, r"8 samples and targets of shape \(3,\)"),
+            (lambda: fitted.score(x, None), ValueError, r"8 samples and targets of shape \(\)"),
+            (lambda: next(batches(3, 4)), ValueError, "no samples and no targets"),
+            (lambda: make(callbacks=Recorder()), TypeError, "a Recorder, expected a list"),
+            (lambda: make(callbacks=[Recorder]), TypeError, "no object with some of the methods train_begins"),
+            (lambda: make(callbacks=[None]), TypeError, "callback None is no object"),
+            (lambda: make().resume(), ValueError, "no folder; give the path of a checkpoint")):
+            with self.assertRaisesRegex(error, text) as raised:
+                what()
+            if "sklearn" not in sys.modules:
+                self.assertNotIn("\n", str(raised.exception))
+
     def test_estimators(self):
         x, y = spiral()
         model = nixie.Classifier(LAYERS, schedule={"cosine": {"rate": 0.02}}, epochs=20)
@@ -125,7 +153,7 @@ class Training(unittest.TestCase):
         for what, text in ((lambda: nixie.Classifier(LAYERS).predict(x), "call fit first"), (lambda: model.set_params(epoch=3), "epochs"),
                            (lambda: model.fit(iter(pairs)), "iterated again"),
                            (lambda: nixie.Classifier(layers).fit(pairs), "give the net as a definition"), (lambda: model.predict(x[:0]), "no sample|0 sample"),
-                           (lambda: nixie.Classifier(LAYERS, batch=0).fit(x, y), "a batch of 0 samples"), (lambda: model.fit(x[:0], y[:0]), "no sample|0 sample")):
+                           (lambda: nixie.Classifier(LAYERS, batch=0).fit(x, y), "batch is 0, expected a whole number from 1"), (lambda: model.fit(x[:0], y[:0]), "no sample|0 sample")):
             with self.assertRaisesRegex(ValueError, text):
                 what()
 

@@ -24,7 +24,7 @@ def _argument(node, position, name, default=None):
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-for _name, _function in {**{each: each for each in ("abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round sign "
+for _name, _function in {**{each: each for each in ("abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round "
                                                      "trunc logical_not isnan isinf tan asin acos atan sinh cosh asinh acosh atanh log10").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
     OPS[_name + ".default"] = getattr(nx, _function, None) or getattr(nx._core, _function)
 OPS["erf.default"] = nx._core.erf
@@ -55,7 +55,7 @@ def div(a, b):
     return a / b
 
 
-@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", when=_of_floats)
+@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar", when=_of_floats)
 def power(a, b):
     return a**b
 
@@ -73,6 +73,12 @@ def clamp(x, low=None, high=None):
 @op("hardtanh.default")
 def hardtanh(x, low=-1.0, high=1.0):
     return nx.clip(x, low, high)
+
+
+@op("sign.default")
+def sign(x):
+    """Of NaN 0, as torch has it."""
+    return nx.where(x != x, 0, nx.sign(x))
 
 
 @op("leaky_relu.default")

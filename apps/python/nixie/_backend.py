@@ -59,6 +59,13 @@ def _values(node):
     return found if isinstance(found, (tuple, list)) else [found]
 
 
+def _numbers_fit(node):
+    """Whether whole numbers beside integers are of their type; torch lets others wrap around."""
+    dtype = node.meta["val"].dtype
+    return dtype.is_floating_point or dtype == torch.bool or all(
+        type(each) is not int or torch.iinfo(dtype).min <= each <= torch.iinfo(dtype).max for each in node.args)
+
+
 class _Supported(OperatorSupportBase):
     """Whether a node becomes part of a plan."""
 
@@ -92,6 +99,8 @@ class _Supported(OperatorSupportBase):
             return f"on {device}"
         if _is_set(node) and not _is_set_last(node):
             return "its old value is read elsewhere"
+        if torch.Tag.pointwise in getattr(node.target, "tags", ()) and not _numbers_fit(node):
+            return "a number beyond its type"
         if name in _aten.CHECKS and not _aten.CHECKS[name](node):
             return "other options"
         return ""
@@ -144,11 +153,20 @@ def _order(node):
     return order or tuple(range(x.dim()))
 
 
+def _give_result(partition):
+    """A part that only sets tensors leaves the smallest one to torch, since torch makes no module of a part without results."""
+    while partition.nodes and all(user in partition.nodes for node in partition.nodes for user in node.users):
+        partition.remove_node(min(filter(_is_set, partition.nodes), key=lambda node: node.meta["val"].numel()))
+
+
 def _compiled(module, inputs):
     _rewrites.rewrite(module.graph)
     supported = _Supported()
     partitioner = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)
-    module = partitioner.fuse_partitions(partitioner.propose_partitions())
+    partitions = partitioner.propose_partitions()
+    for each in partitions:
+        _give_result(each)
+    module = partitioner.fuse_partitions([each for each in partitions if each.nodes])
     parts = [name for name, _ in module.named_children() if name.startswith("fused_")]
     for name in parts:
         setattr(module, name, _Part(getattr(module, name).graph))

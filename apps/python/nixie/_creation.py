@@ -12,7 +12,7 @@ def _device(device):
     return "cpu" if device is None else device
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None):
+def asarray(obj, /, dtype=None, *, device=None, copy=None):
     """An array of a number, nested lists, or an array of nixie, numpy or another library. Numbers of Python become
     bool, int32 or float32 (int64 where int32 is too small), arrays keep their type. What another
     library holds is copied; to share its memory use `from_dlpack`. Raises ValueError where `copy=False` asks for the impossible.
@@ -75,7 +75,7 @@ def _has_buffer(obj):
     return True
 
 
-def array(obj, /, *, dtype=None, device=None):
+def array(obj, /, dtype=None, *, device=None):
     """A new array, as `asarray(..., copy=True)`.
 
     >>> nixie.array([1.5, 2.5])
@@ -106,7 +106,7 @@ def _from_dlpack(x, device, copy, dtype):
     return found.to_device(device)
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(shape, fill_value, dtype=None, *, device=None):
     """An array of one number.
 
     >>> nixie.full(3, 7)
@@ -120,7 +120,7 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return _core.full(shape, fitting(fill_value, dtype), dtype, _device(device))
 
 
-def zeros(shape, *, dtype=None, device=None):
+def zeros(shape, dtype=None, *, device=None):
     """An array of zeros, float32 by default.
 
     >>> nixie.zeros(2)
@@ -129,7 +129,7 @@ def zeros(shape, *, dtype=None, device=None):
     return full(shape, 0, dtype=_core.float32 if dtype is None else dtype, device=device)
 
 
-def ones(shape, *, dtype=None, device=None):
+def ones(shape, dtype=None, *, device=None):
     """An array of ones, float32 by default.
 
     >>> nixie.ones((2, 2), dtype=nixie.int8)
@@ -139,7 +139,7 @@ def ones(shape, *, dtype=None, device=None):
     return full(shape, 1, dtype=_core.float32 if dtype is None else dtype, device=device)
 
 
-def empty(shape, *, dtype=None, device=None):
+def empty(shape, dtype=None, *, device=None):
     """An array of zeros: nothing here is left as it was found.
 
     >>> nixie.empty(2)
@@ -148,7 +148,7 @@ def empty(shape, *, dtype=None, device=None):
     return zeros(shape, dtype=dtype, device=device)
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None):
+def full_like(x, /, fill_value, dtype=None, *, device=None):
     """`full` of the shape, type and device of x.
 
     >>> nixie.full_like(nixie.zeros(2), 3)
@@ -158,7 +158,7 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
 
 
-def zeros_like(x, /, *, dtype=None, device=None):
+def zeros_like(x, /, dtype=None, *, device=None):
     """Zeros of the shape, type and device of x.
 
     >>> nixie.zeros_like(nixie.array([True]))
@@ -167,7 +167,7 @@ def zeros_like(x, /, *, dtype=None, device=None):
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x, /, *, dtype=None, device=None):
+def ones_like(x, /, dtype=None, *, device=None):
     """Ones of the shape, type and device of x.
 
     >>> nixie.ones_like(nixie.array([5, 6]))
@@ -176,7 +176,7 @@ def ones_like(x, /, *, dtype=None, device=None):
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x, /, *, dtype=None, device=None):
+def empty_like(x, /, dtype=None, *, device=None):
     """`empty` of the shape, type and device of x.
 
     >>> nixie.empty_like(nixie.ones(1))
@@ -190,7 +190,7 @@ def _positions(count, start, step, dtype, device):
     return _core.cast(_core.cast(_core.coordinate([count], 0, _device(device)), wide) * step + start, dtype)
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
     """Numbers from start up to, not including, stop: int32 if all are integers (int64 where those are too small),
     else float32.
 
@@ -210,7 +210,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return _positions(count, start, step, default if dtype is None else as_dtype(dtype), device)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(start, stop, /, num=50, *, dtype=None, device=None, endpoint=True):
     """`num` numbers from start to stop, which is the last one if `endpoint`.
 
     >>> nixie.linspace(0, 1, 3)
@@ -225,7 +225,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return _core.cast(_core.where(at == parts, float(stop), found), dtype)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(n_rows, n_cols=None, /, k=0, dtype=None, *, device=None):
     """Ones on a diagonal, zeros elsewhere.
 
     >>> nixie.eye(2)
@@ -237,7 +237,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     return _core.eye(n_rows, n_cols, k, _core.float32 if dtype is None else dtype, _device(device))
 
 
-def tril(x, /, *, k=0):
+def tril(x, /, k=0):
     """x with zeros above a diagonal of the last two axes.
 
     >>> nixie.tril(nixie.ones((2, 2)))
@@ -247,7 +247,7 @@ def tril(x, /, *, k=0):
     return _core.tril(x, k)
 
 
-def triu(x, /, *, k=0):
+def triu(x, /, k=0):
     """x with zeros below a diagonal of the last two axes.
 
     >>> nixie.triu(nixie.ones((2, 2)))

@@ -6,6 +6,7 @@ import operator
 from . import _core
 from ._core import Array
 from ._creation import array_of, asarray
+from ._indexing import nonzero
 from ._types import finfo, isdtype, result_type
 
 _LOG2 = math.log(2)
@@ -100,6 +101,10 @@ def _atan2(y, x):
     return _core.where(_core.logical_and(y == 0, x == 0), _copysign(_core.where(_signbit(x), math.pi, 0.0), y), _core.atan2(y, x))
 
 
+def _numbers_first(function):
+    return _alike(lambda a, b: _core.where(a == a, _core.where(b == b, function(a, b), a), b))
+
+
 def _sign(x):
     return _core.where(x == 0, 0, _core.sign(x))  # of -0.0, too
 
@@ -120,10 +125,13 @@ UNARY = {
     "bitwise_invert": (operator.invert, "The other bits; of bool the other truth.", "5", "-6"),
     "ceil": (_keeps_integers(_core.ceil), "The smallest whole number that is not less.", "1.2", "2.0"),
     "conj": (operator.pos, "x itself: there are no complex numbers.", "1.0", "1.0"),
+    "cbrt": (lambda x: _copysign(abs(x) ** (1 / 3), x), "The cube root.", "-1.0", "-1.0"),
     "cos": (_core.cos, "The cosine of an angle in radians.", "0.0", "1.0"),
     "cosh": (_core.cosh, "The hyperbolic cosine.", "0.0", "1.0"),
+    "deg2rad": (lambda x: x * (math.pi / 180), "Degrees as radians.", "0.0", "0.0"),
     "erf": (_core.erf, "The error function.", "0.0", "0.0"),
     "exp": (_core.exp, "e to the power of x.", "0.0", "1.0"),
+    "exp2": (lambda x: 2.0**x, "2 to the power of x.", "3.0", "8.0"),
     "expm1": (_core.expm1, "exp(x) - 1, with all its digits near 0.", "0.0", "0.0"),
     "floor": (_keeps_integers(_core.floor), "The largest whole number that is not larger.", "1.8", "1.0"),
     "imag": (lambda x: x * 0, "0: there are no complex numbers.", "1.0", "0.0"),
@@ -137,9 +145,9 @@ UNARY = {
     "logical_not": (_core.logical_not, "Whether x is 0.", "True", "False"),
     "negative": (operator.neg, "-x.", "2", "-2"),
     "positive": (operator.pos, "x.", "2", "2"),
+    "rad2deg": (lambda x: x * (180 / math.pi), "Radians as degrees.", "0.0", "0.0"),
     "real": (operator.pos, "x itself: there are no complex numbers.", "1.0", "1.0"),
     "reciprocal": (_core.reciprocal, "1 / x.", "2.0", "0.5"),
-    "round": (_keeps_integers(_core.round), "The nearest whole number, the even one of two.", "2.5", "2.0"),
     "rsqrt": (_core.rsqrt, "1 / sqrt(x).", "4.0", "0.5"),
     "sigmoid": (_core.sigmoid, "1 / (1 + exp(-x)).", "0.0", "0.5"),
     "sign": (_sign, "-1, 0 or 1; NaN of NaN.", "-3.0", "-1.0"),
@@ -165,6 +173,8 @@ BINARY = {
     "divide": (operator.truediv, "x1 / x2; of integers float32.", "3.0, 2.0", "1.5"),
     "equal": (operator.eq, "Whether both are equal.", "1, 1", "True"),
     "floor_divide": (operator.floordiv, "The largest whole number that is not larger than x1 / x2.", "-7, 2", "-4"),
+    "fmax": (_numbers_first(_core.maximum), "The larger one that is a number.", "math.nan, 2.0", "2.0"),
+    "fmin": (_numbers_first(_core.minimum), "The smaller one that is a number.", "1.0, math.nan", "1.0"),
     "fmod": (_core.fmod, "The remainder with the sign of x1, as in C.", "-7, 2", "-1"),
     "greater": (operator.gt, "x1 > x2.", "1, 1", "False"),
     "greater_equal": (operator.ge, "x1 >= x2.", "1, 1", "True"),
@@ -214,24 +224,42 @@ FUNCTIONS = {name: _unary(name, *row) for name, row in UNARY.items()}
 FUNCTIONS |= {name: _binary(name, *row) for name, row in BINARY.items()}
 
 
+def round(x, /, decimals=0):
+    """The nearest number of so many decimals, the even one of two.
+
+    >>> nixie.round([2.5, 0.125, 17.0], 2).tolist()
+    [2.5, 0.11999999731779099, 17.0]
+    """
+    x = array_of(x)
+    if isdtype(x.dtype, "real floating"):
+        return _core.round(x * 10.0**decimals) / 10.0**decimals if decimals else _core.round(x)
+    if decimals >= 0:
+        return x
+    return _core.cast(_core.round(_core.cast(x, _core.float64) / 10**-decimals) * 10**-decimals, x.dtype)
+
+
 def clip(x, /, min=None, max=None):
-    """x, at least min and at most max; None is no bound.
+    """x, at least min and at most max, of its own type unless a bound of integers is a fraction; None is no bound.
 
     >>> nixie.clip(nixie.arange(5), 1, 3)
     array([1, 1, 2, 3, 3], dtype=int32)
     """
     x = array_of(x)
-    if min is not None:
-        x = _core.cast(_core.maximum(x, min), x.dtype)
-    return x if max is None else _core.cast(_core.minimum(x, max), x.dtype)
+    for op, bound in ((_core.maximum, min), (_core.minimum, max)):
+        if bound is not None:
+            found = op(x, bound)
+            x = found if isdtype(found.dtype, "real floating") > isdtype(x.dtype, "real floating") else _core.cast(found, x.dtype)
+    return x
 
 
-def where(condition, x1, x2, /):
-    """x1 where the condition is true, else x2.
+def where(condition, x1=None, x2=None, /):
+    """x1 where the condition is true, else x2; without both the positions where it is, as `nonzero` gives them.
 
     >>> nixie.where(nixie.arange(3) > 1, 1.0, 0.0)
     array([0., 0., 1.], dtype=float32)
     """
+    if x1 is None is x2:
+        return nonzero(condition)
     return _core.where(condition, x1, x2)
 
 

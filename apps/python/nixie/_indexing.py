@@ -4,11 +4,30 @@ import math
 
 from . import _core
 from ._core import Array
-from ._creation import asarray
+from ._creation import array_of, asarray
 from ._types import fitting, isdtype
 
 
-_MASK = "x[mask] is out of scope: its shape depends on values; use nixie.where(mask, x, other), x[mask] = value, or x.numpy()[mask]"
+def elements_of(x, what):
+    """The elements as numpy's, since the shape of a result depends on them."""
+    try:
+        return x._with_numpy()
+    except ValueError:
+        if not _core.is_tracing():
+            raise
+        raise ValueError(f"{what}: the shape depends on values, which exist only while the compiled function runs; use nixie.where") from None
+
+
+def nonzero(x, /):
+    """The positions, int32, of the elements that are not 0: an array for each axis. It looks at the elements.
+
+    >>> nixie.nonzero([0, 5, 7])
+    (array([1, 2], dtype=int32),)
+    """
+    x = array_of(x)
+    if x.ndim == 0:
+        raise ValueError("nonzero: a number, expected an array with axes")
+    return tuple(_core.from_numpy(each, _core.int32, x.device) for each in elements_of(x, "nonzero").nonzero())
 
 
 def _parts(x, key):
@@ -38,7 +57,9 @@ def _ours(each):
 
 
 def _known_mask(each):
-    """A mask of Python's or numpy's, whose values the host knows, as numpy's; other parts of a key as they are."""
+    """A mask as numpy's, since the result's shape depends on its values; other parts of a key as they are."""
+    if isinstance(each, Array) and each.dtype == _core.bool and each.ndim > 0:
+        return elements_of(each, "x[mask]")
     if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and each.ndim > 0:
         import numpy
 
@@ -56,8 +77,9 @@ def _axes_of(each):
 
 
 def _positions(x, mask, axis):
-    if x.shape[axis : axis + mask.ndim] != mask.shape:
-        raise IndexError(f"a mask of shape {mask.shape} for axes of shape {x.shape[axis : axis + mask.ndim]}")
+    sizes = x.shape[axis : axis + mask.ndim]
+    if not all(size in (own, 0) for size, own in zip(mask.shape, sizes)):  # the standard lets a mask be empty
+        raise IndexError(f"a mask of shape {mask.shape} for axes of shape {sizes}")
     return [_core.from_numpy(each, _core.int32, x.device) for each in mask.nonzero()]
 
 
@@ -65,25 +87,23 @@ def _entry(x, each, axis):
     if isinstance(each, slice):
         return each
     if isinstance(each, (list, tuple)) or hasattr(each, "__array_interface__") and each.ndim > 0:
-        return _known(x, asarray(each, device=x.device), each, axis)
-    if isinstance(each, bool) or isinstance(each, Array) and each.dtype == _core.bool:
-        raise IndexError(_MASK)
+        return asarray(checked(asarray(each), x.shape[axis]), device=x.device)
+    if _is_truth(each):
+        raise IndexError("True and False are indices only alone; expected a number, a slice, None, ... or an array")
     if isinstance(each, Array):
-        return each
+        return checked(each, x.shape[axis])
     if hasattr(each, "__index__"):
         return each.__index__()
     raise IndexError(f"a {type(each).__name__} is no index; expected a number, a slice, None, ... or an array of integers")
 
 
-def _known(x, indices, given, axis):
-    """Indices that the host knows, which are checked."""
+def checked(indices, size):
+    """Indices into an axis, which are looked at where the host has them."""
     if indices.size == 0:
         return _core.cast(indices, _core.int32)
-    import numpy
-
-    low, high = numpy.min(given), numpy.max(given)
-    if not (-x.shape[axis] <= low and high < x.shape[axis]):
-        raise IndexError(f"index {low if low < -x.shape[axis] else high} of an axis of {x.shape[axis]} elements")
+    low, high = _core.known_range(indices) or (0, size - 1)
+    if not (-size <= low and high < size):
+        raise IndexError(f"index {low if low < -size else high} of an axis of {size} elements")
     return indices
 
 
@@ -102,7 +122,15 @@ def _sliced(x, key):
     return _core.expand_dims(result, new) if new else result
 
 
+def _is_truth(key):
+    """Whether a key is True or False: a mask of no axes."""
+    return isinstance(key, bool) or getattr(key, "dtype", None) == bool and key.ndim == 0
+
+
 def get(x, key):
+    key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    if _is_truth(key):
+        return get(_core.expand_dims(x, [0]), slice(0, int(elements_of(asarray(key), "x[mask]"))))
     key, are_apart = _parts(x, key)
     result = _sliced(x, key)
     kept = [each for each in key if not isinstance(each, int)]
@@ -148,9 +176,9 @@ def set(x, key, value):
         if isdtype(value.dtype, "real floating") and not isdtype(x.dtype, "real floating"):
             raise TypeError(f"an array of {x.dtype} cannot hold {value.dtype}; use astype")
         value = _core.cast(value, x.dtype)
-    key = _ours(key)
+    key = asarray(key) if isinstance(key, bool) else _ours(key)
     mask = asarray(key, device=x.device) if hasattr(key, "__array_interface__") or isinstance(key, Array) else None
-    if mask is not None and mask.dtype == _core.bool and (isinstance(key, Array) or _rank(value) <= x.ndim - mask.ndim):
+    if mask is not None and mask.dtype == _core.bool and _rank(value) <= x.ndim - mask.ndim:
         return x._rebind(_masked(x, mask, value))
     parts, _ = _parts(x, key)
     if any(isinstance(each, Array) for each in parts):
@@ -171,8 +199,8 @@ def _rank(value):
 def _masked(x, mask, value):
     if mask.ndim > x.ndim or mask.shape != x.shape[: mask.ndim]:
         raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
-    if _rank(value) > x.ndim - mask.ndim:
-        raise ValueError("x[mask] = value: the number of values depends on the mask; expected one number, or nixie.where")
+    if isinstance(value, Array):
+        value = _core.broadcast_to(value, list(x.shape[mask.ndim :]))
     wide = _core.reshape(mask, list(mask.shape) + [1] * (x.ndim - mask.ndim))
     return _core.cast(_core.where(wide, value, x), x.dtype)
 

@@ -1,5 +1,6 @@
 """The layers of core aten by functions of nixie: products, convolutions, poolings, dropout and normalisation."""
 
+import functools
 import math
 
 import numpy as np
@@ -32,8 +33,8 @@ def gradients_of(function, g, *arrays, wanted=None):
     places = [i for i in range(len(arrays)) if wanted is None or wanted[i]]
 
     def gradients():
-        given = nx._core.arguments(arrays)[0]
-        return nx._core.gradients((function(*given) * g).sum(), [given[i] for i in places])
+        given, arguments = nx._core.arguments(arrays)
+        return nx._core.gradients((function(*given) * g).sum(), [arguments[i] for i in places])
 
     found = iter(nx._core.differentiate(gradients))
     return tuple(next(found) if i in places else None for i in range(len(arrays)))
@@ -52,6 +53,17 @@ def _pair(value):
     return [value, value] if isinstance(value, int) else list(value) * 2 if len(value) == 1 else list(value)
 
 
+def _of_images(pool):
+    """A pooling of images [N, C, H, W], of one image [C, H, W], too."""
+
+    @functools.wraps(pool)
+    def pooled(x, *args, **options):
+        return pool(x, *args, **options) if x.ndim == 4 else pool(x[None], *args, **options)[0]
+
+    return pooled
+
+
+@_of_images
 def _max_pool(x, window, stride, padding, ceil_mode):
     """Windows that begin inside count with ceil_mode, too: there is padding behind the image for their rest."""
     window, padding = _pair(window), _pair(padding)
@@ -88,6 +100,7 @@ def _average_is_plain(node, first=0):
 
 
 @op("avg_pool2d.default", when=_average_is_plain)
+@_of_images
 def average_pool(x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
     padding = _pair(padding)
     if count_include_pad and any(padding):
@@ -110,6 +123,7 @@ def _means(size, count, like):
 
 
 @op("_adaptive_avg_pool2d.default")
+@_of_images
 def adaptive_average_pool(x, sizes):
     if tuple(sizes) == x.shape[-2:]:
         return x
@@ -202,5 +216,5 @@ def layer_norm(x, sizes, weight, bias, epsilon):
 
 @op("native_group_norm.default")
 def group_norm(x, weight, bias, samples, channels, pixels, groups, epsilon):
-    y, means, _, scales = _normalized(nx.reshape(x, (samples, groups, -1)), (2,), epsilon)
+    y, means, _, scales = _normalized(nx.reshape(x, (samples, groups, channels // groups * pixels)), (2,), epsilon)
     return (_affine(nx.reshape(y, x.shape), weight, bias, _of_channels(x)), nx.reshape(means, (samples, groups)), nx.reshape(scales, (samples, groups)))

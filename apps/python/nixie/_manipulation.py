@@ -4,6 +4,7 @@ import operator
 
 from . import _core
 from ._creation import array_of
+from ._indexing import checked
 
 
 def _tuple(axes):
@@ -159,7 +160,7 @@ def roll(x, /, shift, axis=None):
     """
     x = array_of(x)
     if axis is None:
-        return _core.reshape(_core.roll(_core.reshape(x, [-1]), shift, 0), list(x.shape))
+        return _core.reshape(_core.roll(_core.reshape(x, [-1]), sum(_tuple(shift)), 0), list(x.shape))
     axes = _tuple(axis)
     shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     for by, along in zip(shifts, axes):
@@ -195,8 +196,9 @@ def repeat(x, repeats, /, axis=None):
     return _core.take(x, _core.from_numpy(order, _core.int32, x.device), axis)
 
 
-def pad(x, pad_width, /, *, constant_values=0):
-    """Elements of one value before and after each axis: a number, a pair, or a pair for each axis.
+def pad(x, pad_width, /, mode="constant", *, constant_values=0):
+    """Elements before and after each axis: a number of them, a pair, or a pair for each axis. They have one value, or in numpy's other
+    modes that copy elements (edge, reflect, symmetric, wrap) theirs.
 
     >>> nixie.pad(nixie.ones(2), 1)
     array([0., 1., 1., 0.], dtype=float32)
@@ -204,28 +206,34 @@ def pad(x, pad_width, /, *, constant_values=0):
     x = array_of(x)
     pair = (pad_width, pad_width) if isinstance(pad_width, int) else tuple(pad_width)
     pairs = [pair] * x.ndim if all(isinstance(each, int) for each in pair) else list(pair)
+    if mode != "constant":
+        if mode not in ("edge", "reflect", "symmetric", "wrap"):
+            raise ValueError(f"pad: mode is {mode!r}, expected constant, edge, reflect, symmetric or wrap")
+        import numpy
+
+        for axis, pair in enumerate(pairs):
+            x = _core.take(x, _core.from_numpy(numpy.pad(numpy.arange(x.shape[axis]), pair, mode), _core.int32, x.device), axis)
+        return x
     return _core.pad(x, [low for low, _ in pairs], [high for _, high in pairs], float(constant_values))
 
 
 def take(x, indices, /, axis=None):
-    """x[.., indices, ..] along an axis; negative indices count from the end. An index out of range raises ValueError
-    if it is known here; one that is computed reads NaN, or the largest integer.
+    """x[.., indices, ..] along an axis, by default of the flattened array; negative indices count from the end. An index out of range
+    raises IndexError if it is known here; one that is computed reads NaN, or the largest integer.
 
     >>> nixie.take(nixie.arange(3) * 10, nixie.array([2, 0]))
     array([20,  0], dtype=int32)
     """
     x = array_of(x)
-    if axis is None:
-        if x.ndim != 1:
-            raise ValueError(f"take: an array of shape {x.shape} wants an axis")
-        axis = 0
-    return _core.take(x, indices, axis)
+    x, axis = (_core.reshape(x, [-1]), 0) if axis is None else (x, normal_axis(axis, x.ndim, "take"))
+    return _core.take(x, checked(array_of(indices), x.shape[axis]), axis)
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x, indices, /, axis=-1):
     """result[i, j] = x[i, indices[i, j]] for the last axis of two.
 
     >>> nixie.take_along_axis(nixie.array([[3, 1]]), nixie.array([[1, 0]]))
     array([[1, 3]], dtype=int32)
     """
-    return _core.take_along_axis(x, indices, axis)
+    x = array_of(x)
+    return _core.take_along_axis(x, checked(array_of(indices), x.shape[normal_axis(axis, x.ndim, "take_along_axis")]), axis)

@@ -3,9 +3,8 @@
 import operator
 import sys
 
-from . import _core, _creation, _indexing, _manipulation, _reductions, linalg
+from . import _core, _creation, _elementwise, _indexing, _manipulation, _numpy, _reductions
 from ._core import Array
-from ._elementwise import FUNCTIONS, clip
 from ._types import FLOAT8, as_dtype, astype
 
 
@@ -72,7 +71,8 @@ def _with_numpy(self):
 def __repr__(self):
     import numpy
 
-    return f"array({numpy.array2string(_with_numpy(self), separator=', ', prefix='array(')}, dtype={self.dtype})"
+    shape = f", shape={self.shape}" if self.size == 0 and self.shape != (0,) else ""
+    return f"array({numpy.array2string(_with_numpy(self), separator=', ', prefix='array(')}{shape}, dtype={self.dtype})"
 
 
 def tolist(self):
@@ -125,10 +125,6 @@ def _item(self, *index):
     return _element(self.reshape(-1)[index] if len(index) == 1 else self[index] if index else self)
 
 
-def _round(self, decimals=0):
-    return FUNCTIONS["round"](self * 10**decimals) / 10**decimals if decimals else FUNCTIONS["round"](self)
-
-
 def _format(self, form):
     return format(self.item() if form and self.ndim == 0 else self.__str__(), form)
 
@@ -175,35 +171,42 @@ METHODS = {
     "__rdivmod__": lambda self, other: (other // self, other % self),
     "__reduce__": __reduce__,
     "__repr__": __repr__,
+    "__round__": lambda self, digits=None: round(self.item(), digits),
     "__str__": lambda self: str(_with_numpy(self)),
-    "__setitem__": lambda self, key, value: _indexing.set(self, key, value),
+    "_with_numpy": _with_numpy,
+    "_set": _indexing.set,
     "T": property(_transpose, doc="The array with its axes in reverse order."),
     "mT": property(_manipulation.matrix_transpose, doc="The array with its last two axes swapped."),
     "astype": lambda self, dtype, copy=True: astype(self, as_dtype(dtype), copy=copy),
-    "clip": clip,
+    "clip": _elementwise.clip,
     "argsort": _reductions.argsort,
+    "conj": lambda self: _core.alias(self),
     "copy": lambda self: _core.alias(self),
-    "cumsum": lambda self, axis=None: _reductions.cumulative_sum(self.reshape(-1) if axis is None else self, axis=axis),
-    "diagonal": lambda self, offset=0: linalg.diagonal(self, offset=offset),
+    "cumprod": _reductions.cumprod,
+    "cumsum": _reductions.cumsum,
+    "diagonal": lambda self, offset=0, axis1=0, axis2=1: _numpy.diagonal(self, offset, axis1, axis2),
     "dot": lambda self, other: self @ other,
     "get": get,
     "fill": _in_place(lambda self, value: _creation.full_like(self, value)),
     "flatten": lambda self: _manipulation.reshape(self, -1),
     "item": _item,
+    "nonzero": _indexing.nonzero,
     "numpy": numpy,
+    "ptp": lambda self, axis=None: _numpy.ptp(self, axis),
     "ravel": lambda self: _manipulation.reshape(self, -1),
     "repeat": _manipulation.repeat,
     "reshape": _reshape,
-    "round": _round,
+    "round": _elementwise.round,
+    "searchsorted": _reductions.searchsorted,
     "sort": _in_place(_reductions.sort),
     "squeeze": _manipulation.squeeze,
     "swapaxes": _swapaxes,
     "take": lambda self, indices, axis=None: _manipulation.take(self if axis is not None else self.reshape(-1), indices, axis),
     "tolist": tolist,
-    "trace": lambda self, offset=0: linalg.trace(self, offset=offset),
+    "trace": lambda self, offset=0, axis1=0, axis2=1: _numpy.trace(self, offset, axis1, axis2),
     "transpose": _transpose,
 }
-METHODS |= {name: _reducing(name, getattr(_reductions, name)) for name in ("prod", "std", "sum", "var")}
+METHODS |= {name: _reducing(name, getattr(_reductions, name)) for name in ("mean", "prod", "std", "sum", "var")}
 METHODS |= {name: _reducing(name, function) for name, function in _reductions.FUNCTIONS.items()}
 for _name, _method in METHODS.items():
     setattr(Array, _name, _method)

@@ -1,6 +1,7 @@
 """Functions that make fewer elements of many, and those of their order."""
 
 import math
+import operator
 
 from . import _core
 from ._creation import array_of
@@ -15,9 +16,19 @@ def _sum_type(x, dtype):
     return _core.int32 if x.dtype == _core.int8 else None  # of bool and uint8 int64, as the ops have it
 
 
-def _accumulate(op):
-    def reduce(x, axis, dtype, keepdims):
-        x = array_of(x)
+def _chosen(x, where, neutral):
+    """x with what changes no result in place of the elements that `where` leaves out."""
+    x = array_of(x)
+    return x if where is None else _core.cast(_core.where(where, x, neutral), x.dtype)
+
+
+def _accumulate(op, together, neutral):
+    def reduce(x, axis, dtype, keepdims, initial, where):
+        x = _chosen(x, where, neutral)
+        found = plain(x, axis, dtype, keepdims)
+        return found if initial is None else _core.cast(together(found, initial), found.dtype)
+
+    def plain(x, axis, dtype, keepdims):
         to = _sum_type(x, dtype)
         if to is not None and (x.dtype != to):
             x = _core.cast(x, to if to.itemsize >= 4 or isdtype(to, "real floating") else _core.int64)
@@ -29,25 +40,39 @@ def _accumulate(op):
     return reduce
 
 
-_sum, _prod = _accumulate(_core.sum), _accumulate(_core.prod)
+_sum, _prod = _accumulate(_core.sum, operator.add, 0), _accumulate(_core.prod, operator.mul, 1)
 
 
-def sum(x, /, axis=None, *, dtype=None, keepdims=False):
-    """The sum over axes, by default over all. Its type is int64 for bool and uint8, int32 for int8, else x's.
+def sum(x, /, axis=None, *, dtype=None, keepdims=False, initial=None, where=None):
+    """The sum over axes, by default over all, of the elements where `where` is true, and of `initial`. Its type is int64 for bool and
+    uint8, int32 for int8, else x's.
 
     >>> nixie.sum(nixie.array([[1, 2], [3, 4]]), axis=0)
     array([4, 6], dtype=int32)
     """
-    return _sum(x, axis, dtype, keepdims)
+    return _sum(x, axis, dtype, keepdims, initial, where)
 
 
-def prod(x, /, axis=None, *, dtype=None, keepdims=False):
-    """The product over axes; its type is that of `sum`.
+def prod(x, /, axis=None, *, dtype=None, keepdims=False, initial=None, where=None):
+    """The product over axes; arguments and its type are those of `sum`.
 
     >>> nixie.prod(nixie.array([2, 3])).item()
     6
     """
-    return _prod(x, axis, dtype, keepdims)
+    return _prod(x, axis, dtype, keepdims, initial, where)
+
+
+def mean(x, /, axis=None, *, dtype=None, keepdims=False, where=None):
+    """The mean, of the elements where `where` is true; of integers float32, of nothing NaN. `dtype` is the type to compute in.
+
+    >>> nixie.mean([1.0, 2.0]).item()
+    1.5
+    """
+    x = array_of(x) if dtype is None else _core.cast(x, as_dtype(dtype))
+    if where is None:
+        return _core.mean(x, axis, keepdims)
+    chosen = _core.cast(_core.broadcast_to(where, list(x.shape)), _core.int32)
+    return _sum(x, axis, None, keepdims, None, where) / _core.sum(chosen, axis, keepdims)
 
 
 # name: what it gives over axes, by default over all; an example and its result
@@ -57,7 +82,6 @@ TABLE = {
     "argmax": ("The position, int32, of the first largest element; over several axes that in the flattened array.", "[1, 3, 3]", "1"),
     "argmin": ("The position, int32, of the first smallest element; over several axes that in the flattened array.", "[1, 0]", "1"),
     "max": ("The largest element; NaN if there is one.", "[2, 3]", "3"),
-    "mean": ("The mean; of integers float32, of nothing NaN.", "[1.0, 2.0]", "1.5"),
     "min": ("The smallest element; NaN if there is one.", "[2, 3]", "2"),
 }
 
@@ -65,22 +89,38 @@ TABLE = {
 def _reduction(name, sentence, elements, result):
     op = getattr(_core, name)
 
-    def reduce(x, /, axis=None, *, keepdims=False):
+    def position(x, /, axis=None, *, keepdims=False):
         return op(x, axis, keepdims)
 
+    def truth(x, /, axis=None, *, keepdims=False, where=None):
+        return op(_chosen(x, where, name == "all"), axis, keepdims)
+
+    def extreme(x, /, axis=None, *, keepdims=False, initial=None, where=None):
+        if where is not None and initial is None:
+            raise ValueError(f"{name}: `where` may leave out all elements; give `initial`, too")
+        x = _chosen(x, where, initial)
+        found = op(x, axis, keepdims)
+        if initial is not None:
+            return _core.cast((_core.maximum if name == "max" else _core.minimum)(found, initial), found.dtype)
+        if x.size == 0 and found.size > 0:
+            raise ValueError(f"{name}: no elements; give `initial`")
+        return found
+
+    reduce = {"argmax": position, "argmin": position, "max": extreme, "min": extreme}.get(name, truth)
     return named(reduce, name, sentence, f"nixie.{name}(nixie.array({elements})).item()", result)
 
 
 FUNCTIONS = {name: _reduction(name, *row) for name, row in TABLE.items()}
 
 
-def var(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
-    """The mean square distance from the mean, of n elements divided by n - correction; numpy calls that ddof.
+def var(x, /, axis=None, *, dtype=None, correction=0.0, keepdims=False, ddof=0):
+    """The mean square distance from the mean, of n elements divided by n - correction; numpy calls that ddof. `dtype` is the type to
+    compute in.
 
     >>> nixie.var(nixie.array([1.0, 3.0]), correction=1).item()
     2.0
     """
-    x = array_of(x)
+    x = array_of(x) if dtype is None else _core.cast(x, as_dtype(dtype))
     found = _core.variance(x, axis, keepdims)
     return found if (by := _corrected(x, found, correction or ddof)) == 1 else found * by
 
@@ -91,13 +131,13 @@ def _corrected(x, found, correction):
     return 1 if correction == 0 else count / (count - correction) if count > correction else math.nan
 
 
-def std(x, /, axis=None, *, correction=0.0, keepdims=False, ddof=0):
+def std(x, /, axis=None, *, dtype=None, correction=0.0, keepdims=False, ddof=0):
     """The square root of `var`, whose gradient is 0 where all elements are equal.
 
     >>> nixie.std(nixie.array([1.0, 3.0])).item()
     1.0
     """
-    x = array_of(x)
+    x = array_of(x) if dtype is None else _core.cast(x, as_dtype(dtype))
     found = _core.stddev(x, axis, keepdims)
     return found if (by := _corrected(x, found, correction or ddof)) == 1 else found * math.sqrt(by)
 
@@ -108,7 +148,7 @@ def count_nonzero(x, /, axis=None, *, keepdims=False):
     >>> nixie.count_nonzero(nixie.array([0, 5])).item()
     1
     """
-    return _core.sum(_core.cast(x != 0, _core.int32), axis, keepdims)
+    return _core.sum(_core.cast(array_of(x) != 0, _core.int32), axis, keepdims)
 
 
 def _scan(x, axis, initial, dtype, scan, neutral):
@@ -148,22 +188,51 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     return _scan(x, axis, include_initial, dtype, _core.cumprod, 1)
 
 
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+def cumsum(x, /, axis=None, dtype=None):
+    """numpy's `cumulative_sum`: without an axis of the flattened array.
+
+    >>> nixie.cumsum([[1, 2], [3, 4]]).tolist()
+    [1, 3, 6, 10]
+    """
+    x, axis = _along(x, axis)
+    return cumulative_sum(x, axis=axis, dtype=dtype)
+
+
+def cumprod(x, /, axis=None, dtype=None):
+    """numpy's `cumulative_prod`: without an axis of the flattened array.
+
+    >>> nixie.cumprod([[1, 2], [3, 4]]).tolist()
+    [1, 2, 6, 24]
+    """
+    x, axis = _along(x, axis)
+    return cumulative_prod(x, axis=axis, dtype=dtype)
+
+
+def diff(x, /, n=1, axis=-1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times.
 
     >>> nixie.diff(nixie.array([1, 4, 9]))
     array([3, 5], dtype=int32)
     """
-    return _core.diff(_core.concat([each for each in (prepend, x, append) if each is not None], axis), n, axis)
+    x = array_of(x)
+    shape = list(x.shape)
+    shape[normal_axis(axis, x.ndim, "diff")] = 1
+    ends = [each if each is None or array_of(each).ndim else _core.broadcast_to(each, shape) for each in (prepend, append)]
+    return _core.diff(_core.concat([each for each in (ends[0], x, ends[1]) if each is not None], axis), n, axis)
+
+
+def _along(x, axis):
+    """x and an axis; without one the flattened array."""
+    return (_core.reshape(x, [-1]), 0) if axis is None else (x, axis)
 
 
 def sort(x, /, axis=-1, *, descending=False, stable=True):
-    """The elements in order along an axis; NaN is larger than every number. Always stable.
+    """The elements in order along an axis; NaN is larger than every number; without an axis of the flattened array. Always stable.
 
     >>> nixie.sort(nixie.array([3, 1, 2]))
     array([1, 2, 3], dtype=int32)
     """
-    return _core.sort(x, axis, descending)
+    return _core.sort(*_along(x, axis), descending)
 
 
 def argsort(x, /, axis=-1, *, descending=False, stable=True):
@@ -172,7 +241,7 @@ def argsort(x, /, axis=-1, *, descending=False, stable=True):
     >>> nixie.argsort(nixie.array([3, 1, 2]))
     array([1, 2, 0], dtype=int32)
     """
-    return _core.argsort(x, axis, descending)
+    return _core.argsort(*_along(x, axis), descending)
 
 
 def topk(x, k, /, *, axis=-1):

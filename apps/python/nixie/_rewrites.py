@@ -111,9 +111,10 @@ def _without_aliases(graph):
 def _gate_by_result(graph):
     """hardtanh's gradient asks which elements it cut off; its result says so as well as its input."""
     for node in graph.find_nodes(op="call_function", target=aten.hardtanh.default):
+        cut_off = tuple(zip((aten.le.Scalar, aten.ge.Scalar), node.args[1:]))  # the gradient of clamp asks for the others, which all results fulfil
         for user in list(node.args[0].users):
             asks = list(user.users) if user.target is aten._to_copy.default else [user]
-            if all(_is_backward(each) and each.target in (aten.le.Scalar, aten.ge.Scalar) and each.args[1] in node.args[1:] for each in asks):
+            if all(_is_backward(each) and (each.target, *each.args[1:]) in cut_off for each in asks):
                 user.replace_input_with(node.args[0], node)
 
 
@@ -154,7 +155,7 @@ def _keep_rows(graph):
         given = node.all_input_nodes if _is_pointwise(node) else []
         if not given or not all(each in groups or _is_of_rows(each) for each in given):
             continue
-        if len({each.meta["val"].shape for each in (node, *given)}) == 1:
+        if len({str(each.meta["val"].shape) for each in (node, *given)}) == 1:  # sizes may be symbols
             group = {node}.union(*(groups.get(each, {each}) for each in given))
             groups.update(dict.fromkeys(group, group))
     matrices = {}

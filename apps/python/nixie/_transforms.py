@@ -55,7 +55,7 @@ def value_and_grad(function, argnums=0, *, has_aux=False):
             if not isinstance(loss, _core.Array):
                 raise TypeError(f"grad: the function returns a {type(loss).__name__}, expected an array of one element")
             found = iter(_core.gradients(loss, arrays))
-            grads = tree_map(lambda end: next(found) if any(end is each for each in arrays) else None, given)
+            grads = tree_map(lambda end: next(found) if isinstance(end, _core.Array) else None, given)
             return value, grads[0] if isinstance(argnums, int) else tuple(grads)
 
         result = _core.differentiate(both)

@@ -150,11 +150,24 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return result if device is None else result.to_device(device)
 
 
+def missing(module, of_numpy):
+    """A module's __getattr__, which says where numpy has what is missing."""
+
+    def find(name):
+        import importlib
+
+        there = not name.startswith("__") and callable(getattr(importlib.import_module(of_numpy), name, None))
+        hint = f"; {of_numpy}.{name} takes arrays of nixie where they are on the CPU" if there else ""
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+    return find
+
+
 class Info:
     """What __array_namespace_info__ gives: devices and types."""
 
     def capabilities(self):
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self):
         return "cpu"

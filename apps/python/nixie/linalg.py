@@ -5,7 +5,9 @@ import math
 from . import _core, _reductions
 from ._creation import array_of as _array_of
 from ._manipulation import matrix_transpose, normal_axis as _normal_axis  # the standard has the first here, too
-from ._types import result_type as _result_type
+from ._types import missing as _missing, result_type as _result_type
+
+__getattr__ = _missing("nixie.linalg", "numpy.linalg")
 
 
 def matmul(x1, x2, /):
@@ -17,7 +19,7 @@ def matmul(x1, x2, /):
     return _array_of(x1) @ x2
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(x1, x2, /, axes=2):
     """Sums of products over pairs of axes: the last ones of x1 and the first ones of x2, or two lists of axes.
 
     >>> nixie.tensordot(nixie.ones((2, 3)), nixie.ones((3, 4)), axes=1).shape
@@ -37,7 +39,7 @@ def tensordot(x1, x2, /, *, axes=2):
     return _core.reshape(left @ right, shape)
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1, x2, /, axis=-1):
     """The sum of products along an axis.
 
     >>> nixie.vecdot(nixie.arange(3), nixie.arange(3)).item()
@@ -62,7 +64,7 @@ def outer(x1, x2, /):
     return _core.expand_dims(x1, 1) * _core.expand_dims(x2, 0)
 
 
-def cross(x1, x2, /, *, axis=-1):
+def cross(x1, x2, /, axis=-1):
     """The cross product of vectors of three elements along an axis.
 
     >>> nixie.linalg.cross(nixie.array([1, 0, 0]), nixie.array([0, 1, 0]))

@@ -5,6 +5,8 @@ and the parameters by `Optimizer.minimize`.
 """
 
 import json
+import operator
+import os
 
 from . import _core
 from ._creation import asarray as _asarray
@@ -22,7 +24,7 @@ class Net:
     """
 
     def __init__(self, definition, input_shape, *, seed=0):
-        self._given = json.dumps(definition), list(input_shape), seed
+        self._given = json.dumps(definition), [operator.index(size) for size in input_shape], operator.index(seed)
         self._take(_core.Net(*self._given))
 
     def __reduce__(self):
@@ -42,7 +44,7 @@ class Net:
 
     def __call__(self, x, /, *, training=False, step=0):
         """The output for a batch. In training dropout draws by `step`, and batch norms set their running statistics."""
-        return self._net(x, training, step)
+        return self._net(_asarray(x), training, step)
 
     def state(self, *, device="cpu"):
         """Parameters and running statistics by name, as PyTorch's state_dict.
@@ -60,26 +62,38 @@ class Net:
         >>> net(nixie.array([[3.0]])).item()
         7.0
         """
+        if not hasattr(arrays, "items"):
+            raise TypeError(f"load_state: a {type(arrays).__name__}, expected a dictionary of arrays by name")
         for name, each in arrays.items():
-            self._net.set(name, _asarray(each))
+            self._net.set(str(name), _asarray(each))
 
     def save(self, path, optimizer=None):
         """Writes a checkpoint (HDF5), with the optimizer's state if one is given; to a path that ends in .safetensors the
         arrays of `state`, which safetensors.torch.load_file reads."""
-        if str(path).endswith(".safetensors"):
+        path = os.fspath(path)
+        if path.endswith(".safetensors"):
             if optimizer is not None:
                 raise ValueError(f"save: {path} holds no optimizer; write a checkpoint, such as net.h5")
             return self._net.save_safetensors(path)
-        self._net.save(path) if optimizer is None else optimizer._optimizer.save(self._net, path)
+        self._net.save(path) if optimizer is None else _rule_of(optimizer, "save").save(self._net, path)
 
     def load(self, path, optimizer=None):
         """Sets all that `save` wrote of a net of the same definition; raises nixie.Error, before anything is set, if the
         file is damaged or of another net."""
-        self._net.load(path) if optimizer is None else optimizer._optimizer.load(self._net, path)
+        path = os.fspath(path)
+        if path.endswith(".safetensors"):
+            raise ValueError(f"load: {path} is no checkpoint; init_from takes its arrays")
+        self._net.load(path) if optimizer is None else _rule_of(optimizer, "load").load(self._net, path)
 
     def init_from(self, path):
         """Sets what a checkpoint, safetensors or HDF5 file has under the same names and shapes; returns a report."""
-        return self._net.init_from(path)
+        return self._net.init_from(os.fspath(path))
+
+
+def _rule_of(optimizer, what):
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{what}: a {type(optimizer).__name__}, expected an Optimizer")
+    return optimizer._optimizer
 
 
 def _restored(definition, input_shape, seed, state):
@@ -106,6 +120,8 @@ class Optimizer:
     """
 
     def __init__(self, net, rule, *, schedule=None, steps=0, clip_norm=0.0):
+        if not isinstance(net, Net):
+            raise TypeError(f"Optimizer: a {type(net).__name__}, expected a Net")
         self._optimizer = _core.Optimizer(net._net, json.dumps(rule), None if schedule is None else json.dumps(schedule), steps, clip_norm)
 
     def minimize(self, loss, /):
@@ -127,7 +143,7 @@ def load_trained(path):
     >>> nixie.models.load_trained("RUN/last.h5").class_names  # doctest: +SKIP
     ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']
     """
-    found, class_names = _core.load_trained(path)
+    found, class_names = _core.load_trained(os.fspath(path))
     net = Net._of(found)
     net.class_names = class_names
     return net

@@ -1,5 +1,7 @@
 """Random numbers that are functions of a key, a step and the element: the same on every machine and device."""
 
+import operator
+
 from . import _core
 from ._creation import _device
 
@@ -13,7 +15,9 @@ class Key:
     """
 
     def __init__(self, seed, name=""):
-        self.seed, self.name = int(seed), name
+        if not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 2**64:
+            raise ValueError(f"Key: the seed is {seed!r}, expected a whole number from 0 to 2**64 - 1")
+        self.seed, self.name = operator.index(seed), name
         self.stream = _core.random_stream(self.seed, name)
 
     def named(self, name):
@@ -65,6 +69,8 @@ def bernoulli(key, p=0.5, shape=(), *, step=0, device=None):
     >>> nixie.random.bernoulli(7, 1.0, 2).tolist()
     [True, True]
     """
+    if isinstance(p, (int, float)) and not 0 <= p <= 1:
+        raise ValueError(f"bernoulli: the probability is {p}, expected 0 to 1")
     return uniform(key, shape, step=step, device=device) < p
 
 

@@ -120,6 +120,15 @@ def _linear(x, weight, bias=None):
     return y if bias is None else y + bias
 
 
+def _under_autocast(tensors):
+    """Operands of products in the type that torch.autocast asks for."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return [x.to(dtype) if x.is_floating_point() and x.dtype != torch.float64 else x for x in tensors]
+
+
 _conv2d, _linear_of, _relu, _gelu, _softmax = map(function, (_conv, _linear, _nn.relu, _nn.gelu, _nn.softmax))
 _max_pool, _average_pool = map(function, (_nn.max_pool, _nn.average_pool))
 
@@ -134,7 +143,7 @@ def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
         raise ValueError(f"conv2d: padding 'same' with stride {stride}, expected 1")
     if x.dim() == 3:
         return conv2d(x[None], weight, bias, stride, padding, dilation, groups)[0]
-    given = (x, weight) if bias is None else (x, weight, bias)
+    given = _under_autocast((x, weight) if bias is None else (x, weight, bias))
     return _conv2d(*given, stride=stride, pad=padding, dilation=dilation, groups=groups)
 
 
@@ -144,7 +153,7 @@ def linear(x, weight, bias=None):
     >>> nixie.torch.linear(torch.ones(1, 2), torch.ones(3, 2))
     tensor([[2., 2., 2.]])
     """
-    return _linear_of(x, weight) if bias is None else _linear_of(x, weight, bias)
+    return _linear_of(*_under_autocast((x, weight) if bias is None else (x, weight, bias)))
 
 
 def relu(x):
@@ -180,6 +189,8 @@ def max_pool2d(x, kernel_size, stride=None, padding=0):
     >>> nixie.torch.max_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), 2)
     tensor([[[[3.]]]])
     """
+    if x.dim() == 3:
+        return max_pool2d(x[None], kernel_size, stride, padding)[0]
     return _max_pool(x, window=kernel_size, stride=kernel_size if stride is None else stride, pad=padding)
 
 
@@ -189,6 +200,8 @@ def avg_pool2d(x, kernel_size, stride=None):
     >>> nixie.torch.avg_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), 2)
     tensor([[[[1.5000]]]])
     """
+    if x.dim() == 3:
+        return avg_pool2d(x[None], kernel_size, stride)[0]
     return _average_pool(x, window=kernel_size, stride=kernel_size if stride is None else stride)
 
 

@@ -8,6 +8,9 @@ from ._creation import asarray as _asarray
 from ._transforms import compile as _compile
 
 
+EVENTS = ("train_begins", "epoch_begins", "step_ends", "interval_ends", "evaluation_ends", "save_begins", "epoch_ends", "train_ends")
+
+
 class Trainer:
     """The training run of a configuration: a path, or a dictionary of the keys of docs/configuration.md. `changes` are
     further keys, {"optimizer.sgd.momentum": 0.8}. Files are written into the folder `run`, if one is given. A callback is
@@ -25,7 +28,13 @@ class Trainer:
     def __init__(self, config, *, run=None, changes={}, callbacks=(), show=False):
         import weakref
 
+        if not isinstance(callbacks, (list, tuple)):
+            raise TypeError(f"Trainer: callbacks is a {type(callbacks).__name__}, expected a list of objects")
+        for each in callbacks:
+            if isinstance(each, type) or not any(callable(getattr(each, event, None)) for event in EVENTS):
+                raise TypeError(f"Trainer: the callback {each!r} is no object with some of the methods {', '.join(EVENTS)}")
         self.callbacks = [*callbacks, *([Printer()] if show else [])]
+        self._has_folder = run is not None
         myself = weakref.ref(self)
 
         def tell(event, *about):
@@ -50,6 +59,8 @@ class Trainer:
 
     def resume(self, path=None):
         """Goes on where a checkpoint was written, by default the last one of the run's folder."""
+        if path is None and not self._has_folder:
+            raise ValueError("resume: this run has no folder; give the path of a checkpoint")
         self._trainer.resume(path)
         return self
 
@@ -118,8 +129,9 @@ def batches(x, y=None, *, batch=32, seed=None, epoch=0):
         yield from x
         return
     x, y = (numpy.asarray(each) for each in (x, y))
-    if len(x) != len(y):
-        raise ValueError(f"batches: {len(x)} samples and {len(y)} targets")
+    counts = [len(each) if each.ndim else "no" for each in (x, y)]
+    if counts[0] != counts[1] or "no" in counts:
+        raise ValueError(f"batches: {counts[0]} samples and {counts[1]} targets")
     order = numpy.arange(len(x)) if seed is None else numpy.random.default_rng([seed, epoch]).permutation(len(x))
     for first in range(0, len(x), batch):
         rows = order[first : first + batch]
@@ -183,7 +195,10 @@ class _Estimator:
         import numpy
 
         if "sklearn" not in sys.modules:
-            return (numpy.asarray(self._array(x)), y) if y is not None else numpy.asarray(self._array(x))
+            samples = numpy.asarray(self._array(x))
+            if not numpy.isfinite(samples).all():
+                raise ValueError("samples contain NaN or infinity")
+            return samples if y is None else (samples, numpy.asarray(y))
         from sklearn.utils.validation import validate_data
 
         options = {"dtype": [numpy.float32, numpy.float16], "allow_nd": True}
@@ -192,6 +207,11 @@ class _Estimator:
         return validate_data(self, x, y, multi_output=self._estimator_type == "regressor", y_numeric=self._estimator_type == "regressor", **options)
 
     def _fit(self, x, y, outputs, loss, targets):
+        import numpy
+
+        for name, least in (("epochs", 1), ("batch", 1), ("seed", 0)):
+            if not isinstance(value := getattr(self, name), (int, numpy.integer)) or value < least:
+                raise ValueError(f"fit: {name} is {value!r}, expected a whole number from {least}")
         each_epoch = (lambda epoch: batches(x, None if y is None else y, batch=self.batch, seed=self.seed, epoch=epoch))
         if y is None and hasattr(x, "__array__"):
             raise ValueError("fit: it requires y to be passed, but the target y is None; without it x is an iterable of batches")
@@ -225,6 +245,8 @@ class _Estimator:
                 losses.append(step(self._array(samples), self._array(targets(wanted)), _asarray(done, device=self.device)))
                 done += 1
             self.history_.append(sum(each.item() for each in losses) / len(losses))
+            if not numpy.isfinite(self.history_[-1]):
+                raise ValueError(f"fit: the loss of epoch {epoch} is {self.history_[-1]}; a target is no number or no class, or the rate of learning is too high")
         return self
 
     def _outputs_of(self, x):
@@ -240,6 +262,16 @@ class _Estimator:
         if len(x) == 0:
             raise ValueError("predict: there is no sample")
         return numpy.concatenate([self._outputs(self._array(rows)).numpy() for rows, _ in batches(x, range(len(x)), batch=self.batch)])
+
+
+def _targets(x, y):
+    """Targets of a score as an array of numpy, as many as samples."""
+    import numpy
+
+    y = numpy.asarray(y)
+    if y.ndim == 0 or len(y) != len(x):
+        raise ValueError(f"score: {len(x)} samples and targets of shape {y.shape}")
+    return y
 
 
 class Classifier(_Estimator):
@@ -270,7 +302,9 @@ class Classifier(_Estimator):
             from sklearn.utils.multiclass import check_classification_targets
 
             check_classification_targets(y)
-        self.classes_, numbers = numpy.unique(numpy.asarray(y), return_inverse=True)
+        if y.ndim != 1 or y.dtype.kind == "f" and (y % 1 != 0).any():
+            raise ValueError(f"fit: targets of {y.dtype} and shape {y.shape} are no classes of samples; Regressor takes numbers")
+        self.classes_, numbers = numpy.unique(y, return_inverse=True)
         return self._fit(x, numbers.astype(numpy.int32), len(self.classes_), "cross_entropy", lambda wanted: wanted)
 
     def _scores(self, x):
@@ -297,9 +331,7 @@ class Classifier(_Estimator):
 
     def score(self, x, y):
         """The part of samples whose class is predicted."""
-        import numpy
-
-        return float((self.predict(x) == numpy.asarray(y)).mean())
+        return float((self.predict(x) == _targets(x, y)).mean())
 
 
 class Regressor(_Estimator):
@@ -332,7 +364,5 @@ class Regressor(_Estimator):
 
     def score(self, x, y):
         """The coefficient of determination: 1 is best, the mean of y has 0."""
-        import numpy
-
-        y = numpy.asarray(y)
+        y = _targets(x, y)
         return float(1 - ((y - self.predict(x)) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())
