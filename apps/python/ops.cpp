@@ -241,13 +241,17 @@ void bind_ops(py::module_& m) {
           int groups) { return conv(x, w, {.stride = stride, .pad = pad, .dilation = dilation, .groups = groups}); });
   op(
       m, "max_pool",
-      +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad) {
-        return max_pool(x, {.window = window, .stride = stride, .pad = pad});
+      +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad,
+          const std::vector<int>& dilation, bool ceil_mode) {
+        return max_pool(
+            x, {.window = window, .stride = stride, .pad = pad, .dilation = dilation, .ceil_mode = ceil_mode});
       });
   op(
       m, "average_pool",
-      +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad) {
-        return average_pool(x, {.window = window, .stride = stride, .pad = pad});
+      +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad,
+          bool ceil_mode, bool count_pad) {
+        return average_pool(
+            x, {.window = window, .stride = stride, .pad = pad, .ceil_mode = ceil_mode, .count_pad = count_pad});
       });
   op(
       m, "resize", +[](T x, Sizes sizes) { return resize(x, sizes); });

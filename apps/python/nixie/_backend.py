@@ -16,17 +16,25 @@ from ._types import NAMES
 from .torch import _log
 
 aten = torch.ops.aten
+IMAGE_GRADIENTS = (aten.convolution_backward.default, aten.native_batch_norm_backward.default, aten.avg_pool2d_backward.default,
+                   torch.ops.nixie.max_pool2d_backward.default)
 
 
 def _partition(joint, inputs, *, num_fwd_outputs, **options):
-    """The forward and the backward graph. What only the backward pass gets is marked as saved."""
+    """The forward and the backward graph. What only the backward pass gets is marked as saved, and as images where all that asks for
+    it is ours and one of these asks for images: then its layout is ours, too."""
     _rewrites.rewrite_joint(joint.graph)
     joint.recompile()
     forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
     outputs = forward.graph.output_node().args[0]
+    users = {node.name: list(node.users) for node in backward.graph.nodes if node.op == "placeholder"}
+    supported = _Supported()
     for node in set(outputs[num_fwd_outputs:]) - set(outputs[:num_fwd_outputs]):
         if isinstance(node, torch.fx.Node):
             node.meta["is_saved"] = True
+            readers = users.get(node.name, [])
+            node.meta["is_images"] = any(each.target in IMAGE_GRADIENTS for each in readers) and all(
+                supported.is_node_supported(None, each) for each in readers)
     return forward, backward
 
 
@@ -146,11 +154,13 @@ class _Part(torch.nn.Module):
 
 
 def _order(node):
-    """The order in which torch stores a node's value."""
+    """The order in which torch stores a node's value, gaps left out; channels-last for images that a GPU's plans alone read."""
     x = node.meta["val"]
-    symbolic = not all(isinstance(each, int) for each in (*x.shape, *x.stride()))
-    order = (LAST if is_channels_last(x) else None) if symbolic else order_of(x)
-    return order or tuple(range(x.dim()))
+    if node.meta.get("is_images") and x.dim() == 4 and x.device.type == "cuda":
+        return LAST
+    if not all(isinstance(each, int) for each in (*x.shape, *x.stride())):
+        return LAST if is_channels_last(x) else tuple(range(x.dim()))
+    return order_of(x) or tuple(sorted(range(x.dim()), key=lambda axis: -x.stride(axis) if all(x.stride()) else axis))
 
 
 def _give_result(partition):

@@ -1,7 +1,6 @@
 """The layers of core aten by functions of nixie: products, convolutions, poolings, dropout and normalisation."""
 
 import functools
-import math
 
 import numpy as np
 
@@ -64,53 +63,29 @@ def _of_images(pool):
 
 
 @_of_images
-def _max_pool(x, window, stride, padding, ceil_mode):
-    """Windows that begin inside count with ceil_mode, too: there is padding behind the image for their rest."""
-    window, padding = _pair(window), _pair(padding)
-    stride = _pair(stride) if stride else window
-    rest = [0, 0]
-    for i, size in enumerate(x.shape[-2:] if ceil_mode else ()):
-        count = -((size + 2 * padding[i] - window[i]) // -stride[i]) + 1
-        count -= (count - 1) * stride[i] >= size + padding[i]
-        rest[i] = max(0, (count - 1) * stride[i] + window[i] - 2 * padding[i] - size)
-    if any(rest):
-        x = nx.pad(x, [(0, 0)] * (x.ndim - 2) + [(0, each) for each in rest], constant_values=-math.inf)
-    return nx.nn.max_pool(x, window, stride=stride, pad=padding)
+def _max_pool(x, window, stride, padding, dilation, ceil_mode):
+    return nx.nn.max_pool(x, window, stride=stride, pad=padding, dilation=dilation, ceil_mode=ceil_mode)
 
 
-def _values_only(node):
-    """Whether a max pooling has no dilation and nobody asks where its results come from."""
-    dilation = _argument(node, 4, "dilation", 1)
-    return all(each == 1 for each in _pair(dilation)) and all(user.args[1] == 0 for user in node.users)
-
-
-@op("max_pool2d_with_indices.default", when=_values_only)
+@op("max_pool2d_with_indices.default", when=lambda node: all(user.args[1] == 0 for user in node.users))  # nobody asks where results come from
 def max_pool(x, window, stride=(), padding=0, dilation=1, ceil_mode=False):
-    return _max_pool(x, window, stride, padding, ceil_mode), None
+    return _max_pool(x, window, stride, padding, dilation, ceil_mode), None
 
 
 @op("max_pool2d_backward.default")
-def max_pool_backward(g, x, window, stride, padding, ceil_mode):
-    return gradients_of(lambda x: _max_pool(x, window, stride, padding, ceil_mode), g, x)[0]
+def max_pool_backward(g, x, *options):
+    return gradients_of(lambda x: _max_pool(x, *options), g, x)[0]
 
 
-def _average_is_plain(node, first=0):
-    ceil_mode, divisor = _argument(node, first + 4, "ceil_mode", False), _argument(node, first + 6, "divisor_override")
-    return not ceil_mode and divisor is None
-
-
-@op("avg_pool2d.default", when=_average_is_plain)
+@op("avg_pool2d.default", when=lambda node: _argument(node, 6, "divisor_override") is None)
 @_of_images
 def average_pool(x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
-    padding = _pair(padding)
-    if count_include_pad and any(padding):
-        x, padding = nx.pad(x, [(0, 0)] * (x.ndim - 2) + [(each, each) for each in padding]), 0
-    return nx.nn.average_pool(x, window, stride=stride or window, pad=padding)
+    return nx.nn.average_pool(x, window, stride=stride, pad=padding, ceil_mode=ceil_mode, count_pad=count_include_pad)
 
 
-@op("avg_pool2d_backward.default", when=lambda node: _average_is_plain(node, 1))
-def average_pool_backward(g, x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
-    return gradients_of(lambda x: average_pool(x, window, stride, padding, count_include_pad=count_include_pad), g, x)[0]
+@op("avg_pool2d_backward.default", when=lambda node: _argument(node, 7, "divisor_override") is None)
+def average_pool_backward(g, x, *options):
+    return gradients_of(lambda x: average_pool(x, *options), g, x)[0]
 
 
 def _means(size, count, like):

@@ -11,22 +11,20 @@ VIEWS = (aten.view.default, aten.permute.default, aten.t.default, aten.transpose
 # Pooling's gradient by its input: the positions of the largest elements, which torch keeps for it, are not needed.
 @torch.library.custom_op("nixie::max_pool2d_backward", mutates_args=())
 def _max_pool2d_backward(
-    g: torch.Tensor, x: torch.Tensor, window: list[int], stride: list[int], padding: list[int], ceil_mode: bool
+    g: torch.Tensor, x: torch.Tensor, window: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
 ) -> torch.Tensor:
-    options = window, stride, padding, [1, 1], ceil_mode
+    options = window, stride, padding, dilation, ceil_mode
     return aten.max_pool2d_with_indices_backward(g, x, *options, aten.max_pool2d_with_indices(x, *options)[1])
 
 
 @_max_pool2d_backward.register_fake
-def _(g, x, window, stride, padding, ceil_mode):
+def _(g, x, window, stride, padding, dilation, ceil_mode):
     return torch.empty_like(x)
 
 
 def _pool_without_positions(graph):
     for node in graph.find_nodes(op="call_function", target=aten.max_pool2d_with_indices_backward.default):
-        *given, dilation, ceil_mode, _ = node.args
-        if all(each == 1 for each in dilation):
-            node.target, node.args = torch.ops.nixie.max_pool2d_backward.default, (*given, ceil_mode)
+        node.target, node.args = torch.ops.nixie.max_pool2d_backward.default, node.args[:-1]
 
 
 # Dropout by a seed that torch draws once for a graph; `stream` is the number of the dropout.

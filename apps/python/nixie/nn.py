@@ -98,19 +98,20 @@ def conv(x, w, /, *, stride=1, pad=0, dilation=1, groups=1):
     return _core.conv(x, w, stride, pad, dilation, groups)
 
 
-def max_pool(x, /, window, *, stride=(), pad=0):
-    """The largest element of each window over the spatial axes; the stride is the window's by default.
+def max_pool(x, /, window, *, stride=(), pad=0, dilation=1, ceil_mode=False):
+    """The largest element of each window over the spatial axes; the stride is the window's by default. With ceil_mode the last
+    window may extend past the input.
 
     >>> nixie.nn.max_pool(nixie.ones((1, 3, 8, 8)), 2).shape
     (1, 3, 4, 4)
     """
-    return _core.max_pool(x, window, stride, pad)
+    return _core.max_pool(x, window, stride, pad, dilation, ceil_mode)
 
 
-def average_pool(x, /, window, *, stride=(), pad=0):
-    """The mean of each window; padding does not count.
+def average_pool(x, /, window, *, stride=(), pad=0, ceil_mode=False, count_pad=False):
+    """The mean of each window; padding counts with count_pad alone, and the last window may extend past the input with ceil_mode.
 
     >>> nixie.nn.average_pool(nixie.ones((1, 3, 8, 8)), 2).shape
     (1, 3, 4, 4)
     """
-    return _core.average_pool(x, window, stride, pad)
+    return _core.average_pool(x, window, stride, pad, ceil_mode, count_pad)

@@ -183,26 +183,26 @@ def softmax(x, dim=-1):
     return _softmax(x, axis=dim)
 
 
-def max_pool2d(x, kernel_size, stride=None, padding=0):
+def max_pool2d(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """torch.nn.functional.max_pool2d.
 
     >>> nixie.torch.max_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), 2)
     tensor([[[[3.]]]])
     """
     if x.dim() == 3:
-        return max_pool2d(x[None], kernel_size, stride, padding)[0]
-    return _max_pool(x, window=kernel_size, stride=kernel_size if stride is None else stride, pad=padding)
+        return max_pool2d(x[None], kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return _max_pool(x, window=kernel_size, stride=kernel_size if stride is None else stride, pad=padding, dilation=dilation, ceil_mode=ceil_mode)
 
 
-def avg_pool2d(x, kernel_size, stride=None):
-    """torch.nn.functional.avg_pool2d without padding.
+def avg_pool2d(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """torch.nn.functional.avg_pool2d.
 
     >>> nixie.torch.avg_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), 2)
     tensor([[[[1.5000]]]])
     """
     if x.dim() == 3:
-        return avg_pool2d(x[None], kernel_size, stride)[0]
-    return _average_pool(x, window=kernel_size, stride=kernel_size if stride is None else stride)
+        return avg_pool2d(x[None], kernel_size, stride, padding, ceil_mode, count_include_pad)[0]
+    return _average_pool(x, window=kernel_size, stride=kernel_size if stride is None else stride, pad=padding, ceil_mode=ceil_mode, count_pad=count_include_pad)
 
 
 class _Conv2d(nn.Conv2d):
