@@ -197,7 +197,7 @@ class WithoutRelu final : public Forwarding {
 TEST(CudaHopper, AFusedKernelThatIsWrongIsNamed) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
-  const hopper_plans::Layer layer{3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}};
+  const hopper_plans::Layer layer{"3x3x33x226 by 64x3x3 pad 1"};
   const Draft draft = hopper_plans::first_layer("pooled", layer, hopper_plans::First::pooled);
   const auto broken = make_validating_backend(std::make_shared<WithoutRelu>(cuda), make_cpu_backend());
   const std::string found = error_of(Fault::device, [&] { cuda_plans::run(*broken, draft, 1, quarters); });
@@ -210,7 +210,7 @@ TEST(CudaHopper, ConsumersThatTakeTilesInTurnLeavePartsAndEnd) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   for (const auto what : {hopper_plans::Norm::forward, hopper_plans::Norm::backward_and_gate}) {
-    const Draft draft = hopper_plans::with_norm("norm", {32, 64, 56, 56, 256, 1, 1}, what);
+    const Draft draft = hopper_plans::with_norm("norm", "32x64x56x56 by 256x1x1", what);
     Plan plan = draft.plan;
     cuda->lower(plan);
     plan_memory(plan, cuda->target());
@@ -228,7 +228,7 @@ TEST(CudaHopper, ConsumersThatTakeTilesInTurnLeavePartsAndEnd) {
 
 // 2.4 million columns: some tiles would be more than their schedule can name.
 TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesByEveryAlgorithm) {
-  const hopper_plans::Layer layer{.n = 1, .c = 65536, .h = 6, .w = 6, .k = 8, .r = 6, .s = 6};
+  const hopper_plans::Layer layer{"1x65536x6x6 by 8x6x6"};
   const auto draft = [&] { return hopper_plans::filter_grad("many channels", layer, hopper_plans::Gradient::stored); };
   expect_doubles({"many channels", 1, draft}, true);
 }
