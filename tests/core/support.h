@@ -70,13 +70,6 @@ inline void expect_gradients(const Function& f, const std::vector<Array>& inputs
   }
 }
 
-/// Expects a usage Error whose line contains the text.
-template <class Body>
-void expect_error(Body&& body, const std::string& text) {
-  const std::string line = error_of(body);
-  EXPECT_THAT(line, HasSubstr(text));
-}
-
 }  // namespace nixie::testing
 
 namespace nixie {
