@@ -7,6 +7,7 @@
 #include "nixie/backends/cut_plan.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan_query.h"
 
@@ -188,30 +189,21 @@ class ValidatingExecutable final : public Executable {
   std::vector<Piece> pieces_;
 };
 
-class ValidatingBackend final : public Backend {
+class ValidatingBackend final : public ForwardingBackend {
  public:
   ValidatingBackend(std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference)
-      : device_(std::move(device)), reference_(std::move(reference)) {}
-  std::string name() const override { return device_->name(); }
+      : ForwardingBackend(std::move(device)), reference_(std::move(reference)) {}
   Target target() const override {
-    Target target = device_->target();
+    Target target = inner()->target();
     target.replays_members = true;
     return target;
   }
-  void lower(Plan& plan) override { device_->lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { device_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { device_->download(from, to, size_bytes); }
-  void synchronize() override { device_->synchronize(); }
-  MemoryPlace memory_place() const override { return device_->memory_place(); }
-  void wait_for(void* stream) override { device_->wait_for(stream); }
-  void be_awaited_by(void* stream) override { device_->be_awaited_by(stream); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
-    return std::make_unique<ValidatingExecutable>(plan, device_, reference_);
+    return std::make_unique<ValidatingExecutable>(plan, inner(), reference_);
   }
 
  private:
-  std::shared_ptr<Backend> device_, reference_;
+  std::shared_ptr<Backend> reference_;
 };
 
 }  // namespace

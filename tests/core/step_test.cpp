@@ -158,26 +158,8 @@ TEST(Step, InputsMayBeExpressionsAndNumbers) {
   EXPECT_FAULT(usage, "the step's input \"x\" depends on \"v\"", step({{"x", v.value() * 1.5}, {"by", 1}}));
 }
 
-// The CPU, which wants channels last and counts what comes back to the host.
-class ChannelsLast final : public Backend {
- public:
-  int downloads = 0;
-  std::string name() const override { return "channels last"; }
-  Target target() const override { return {.channels_last = true}; }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t bytes) override { inner_->upload(from, to, bytes); }
-  void download(Buffer& from, void* to, std::int64_t bytes) override {
-    ++downloads;
-    inner_->download(from, to, bytes);
-  }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
-
- private:
-  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
-};
-
 TEST(Step, AFilterGradientGoesToAnotherStepAsItLies) {
-  ChannelsLast backend;
+  CountingBackend backend({.channels_last = true});
   const Array images = testing::random_array({2, 3, 5, 5}, -1, 1, 1).to(Dtype::f32);
   const Variable filter("filter", testing::random_array({4, 3, 3, 3}, -1, 1, 2).to(Dtype::f32));
   Step backward(backend, [&](const Inputs& in) {
@@ -193,21 +175,7 @@ TEST(Step, AFilterGradientGoesToAnotherStepAsItLies) {
 }
 
 TEST(Step, UnchangedInputsAreUploadedOnce) {
-  class Uploads final : public Backend {
-   public:
-    int uploads = 0;
-    std::string name() const override { return "uploads"; }
-    std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-    void upload(const void* from, Buffer& to, std::int64_t bytes) override {
-      ++uploads;
-      inner_->upload(from, to, bytes);
-    }
-    void download(Buffer& from, void* to, std::int64_t bytes) override { inner_->download(from, to, bytes); }
-    std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
-
-   private:
-    std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
-  } backend;
+  CountingBackend backend;
   Step step(backend, [](const Inputs& in) { return Outputs{{"y", in["x"] + 1}}; });
   const Tensor a = numbers({1, 2}), b = numbers({3, 4});
   for (const Tensor& x : {a, a, b, b, a}) {

@@ -6,11 +6,11 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_plans.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
@@ -176,9 +176,9 @@ cuda::Chip without_cache() {
 }
 
 /// The backend at hand, with programs chosen for that chip.
-class WithoutCache final : public Forwarding {
+class WithoutCache final : public ForwardingBackend {
  public:
-  using Forwarding::Forwarding;
+  using ForwardingBackend::ForwardingBackend;
   void lower(Plan& plan) override { cuda::lower(plan, without_cache()); }
 };
 

@@ -10,12 +10,12 @@
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/validate.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/cuda/splitting.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_programs.h"
 #include "nixie/tests/errors.h"
 
@@ -61,9 +61,9 @@ int own_kernels(const Plan& plan, const cuda::Chip& chip) {
 }
 
 // The CPU, which runs the members of groups that were formed for the GPU.
-class Replaying final : public Forwarding {
+class Replaying final : public ForwardingBackend {
  public:
-  Replaying() : Forwarding(make_cpu_backend(2)) {}
+  Replaying() : ForwardingBackend(make_cpu_backend(2)) {}
   Target target() const override { return {.channels_last = true, .replays_members = true}; }
   void lower(Plan& plan) override { cuda::lower(plan, hopper_for(plan)); }
 };
@@ -180,11 +180,11 @@ TEST_P(CudaHopper, GroupsAgreeWithTheirMembers) {
 }
 
 /// A device whose fused poolings forget the ReLU before them.
-class WithoutRelu final : public Forwarding {
+class WithoutRelu final : public ForwardingBackend {
  public:
-  using Forwarding::Forwarding;
+  using ForwardingBackend::ForwardingBackend;
   void lower(Plan& plan) override {
-    Forwarding::lower(plan);
+    ForwardingBackend::lower(plan);
     for (Group& group : plan.groups) {
       auto by = std::make_shared<cuda::Implementers>(dynamic_cast<const cuda::Implementers&>(*group.implementation));
       for (cuda::Choice& choice : by->choices)
