@@ -128,11 +128,11 @@ TEST(CudaGemmSm80Programs, CompileForEveryChip) {
 
 // Chosen for an A100, on any device; by the estimates, and by another tile or all of them.
 void expect_doubles(const Draft& draft, double (*values)(Dtype, std::mt19937&), bool every_tile) {
-  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, values);
+  const std::vector<Array> expected = cuda_plans::run_in_doubles(draft, values);
   for (const auto& [name, table] : every_tile ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
     const CompiledBy compiled_by(table);
-    const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, values);
-    cuda_plans::expect_rounded(found, expected, fmt::format("{} by {}", draft.name, name));
+    cuda_plans::expect_close(cuda_plans::run(*cuda_or_null(), draft, 2, values), expected, cuda_plans::one_rounding,
+                             fmt::format("{} by {}", draft.name, name));
   }
 }
 void expect_doubles(const std::vector<Draft>& all, double (*values)(Dtype, std::mt19937&), bool every_tile) {

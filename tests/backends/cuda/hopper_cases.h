@@ -73,8 +73,7 @@ inline std::vector<Case> cases() {
   add("figures_patches_k64", 1, with_figures, "3x16x28x24 by 64x3x3 pad 1", Figures::sum);
   add("figures_patches_k128", 1, with_figures, "3x16x28x24 by 128x3x3 pad 1", Figures::moments);
   add("norm_beside_images", 1, with_norm, "9x64x64x64 by 64x1x1", Norm::beside_images);
-  Layer parted{"4x96x14x15 by 192x3x3 pad 1"};
-  parted.groups = 3;
+  const char* parted = "4x96x14x15 by 192x3x3 pad 1 groups 3";
   add("norm_groups", 1, with_norm, parted, Norm::forward);
   add("figures_groups", 1, with_figures, parted, Figures::moments);
   add("norm_of_two", 2, with_norm, "3x48x14x14 by 200x1x1", Norm::two_layers);
@@ -165,11 +164,7 @@ inline std::vector<Case> cases() {
   add("filter_grad_patches_k32", 1, filter_grad, "5x128x28x25 by 32x3x3 pad 1", Gradient::half);
   add("filter_grad_patches_k32_bf16", 1, filter_grad, "3x64x29x33 by 32x5x3 pad 0x2 bf16", Gradient::stored);
   add("filter_grad_patches_k16_dilated", 1, filter_grad, "9x192x14x14 by 16x3x3 pad 3x2 dilation 2", Gradient::stored);
-  {
-    Layer groups{"3x128x26x25 by 128x3x3 pad 1"};
-    groups.groups = 2;
-    add("filter_grad_patches_groups", 1, filter_grad, groups, Gradient::updated);
-  }
+  add("filter_grad_patches_groups", 1, filter_grad, "3x128x26x25 by 128x3x3 pad 1 groups 2", Gradient::updated);
   add("filter_grad_c12_falls_back", 0, filter_grad, "2x12x9x9 by 16x3x3", Gradient::stored);
 
   const auto add_pool = [&](const std::string& name, int kernels, const Pooling& pooling, Pooled what) {
@@ -187,18 +182,18 @@ inline std::vector<Case> cases() {
   add_pool("pool_uneven_f32", 2, {1, 8, 7, 9, 7, 10, {3, 2}, {1, 1}, {1, 1}, Dtype::f32}, Pooled::trained);
   add_pool("pool_c12_falls_back", 0, {2, 12, 6, 6, 3, 3, {2, 2}, {2, 2}}, Pooled::gated);
 
-  all.push_back({"matrix_update", 1, [] { return matrix_update("matrix_update", 100, 2112, 2056, Dtype::f16); }});
-  all.push_back({"matrix_update_bf16", 1, [] { return matrix_update("matrix_update", 64, 4096, 1024, Dtype::bf16); }});
-  all.push_back(
-      {"matrix_update_300_terms", 1, [] { return matrix_update("matrix_update", 300, 136, 2056, Dtype::f16); }});
-  all.push_back(
-      {"matrix_update_3_terms", 1, [] { return matrix_update("matrix_update", 3, 1032, 1000, Dtype::bf16); }});
-  all.push_back(
-      {"matrix_update_600_terms", 1, [] { return matrix_update("matrix_update", 600, 1040, 1032, Dtype::f16); }});
-  all.push_back({"matrix_update_with_bias", 1,
-                 [] { return matrix_update("matrix_update", 1030, 1552, 776, Dtype::bf16, /*with_bias=*/true); }, 1});
-  all.push_back(
-      {"matrix_update_falls_back", 0, [] { return matrix_update("matrix_update", 600, 1024, 512, Dtype::f16); }});
+  const auto add_update = [&](const std::string& name, int kernels, std::int64_t n, std::int64_t c, std::int64_t k,
+                              Dtype dtype, bool with_bias = false) {
+    all.push_back(
+        {name, kernels, [=] { return matrix_update("matrix_update", n, c, k, dtype, with_bias); }, with_bias});
+  };
+  add_update("matrix_update", 1, 100, 2112, 2056, Dtype::f16);
+  add_update("matrix_update_bf16", 1, 64, 4096, 1024, bf16);
+  add_update("matrix_update_300_terms", 1, 300, 136, 2056, Dtype::f16);
+  add_update("matrix_update_3_terms", 1, 3, 1032, 1000, bf16);
+  add_update("matrix_update_600_terms", 1, 600, 1040, 1032, Dtype::f16);
+  add_update("matrix_update_with_bias", 1, 1030, 1552, 776, bf16, true);
+  add_update("matrix_update_falls_back", 0, 600, 1024, 512, Dtype::f16);
 
   const auto add_product = [&](const std::string& name, int kernels, std::int64_t m, std::int64_t n, std::int64_t k,
                                Dtype dtype, bool rows_of_b) {
@@ -243,13 +238,6 @@ inline std::vector<Case> cases() {
   add_pooled("first_stride_4_pooled", "2x3x231x231 by 96x11x11 stride 4");
   add_pooled("first_stride_4_pooled_k32", "3x3x99x87 by 32x11x11 stride 4");
   add_pooled("first_stride_4_pooled_k64", "1x3x66x63 by 64x10x9 stride 4 pad 2x1");
-  all.push_back({"first_bytes_stride_4_pooled", 3,
-                 [] {
-                   Layer layer{"1x3x66x63 by 64x10x9 stride 4 pad 2x1"};
-                   layer.bytes = true;
-                   return first_layer("first_bytes_stride_4_pooled", layer, First::pooled);
-                 },
-                 4});
   add_pooled("pooled_patches", "9x64x28x56 by 256x3x3 pad 1");
   add_pooled("pooled_patches_of_pairs", "18x64x27x28 by 256x3x3 pad 1");
   add_pooled("pooled_patches_5x5", "22x32x28x28 by 256x5x5");
@@ -271,12 +259,9 @@ inline std::vector<Case> cases() {
   add_bytes("3x3_in_rows", "2x3x20x48 by 64x3x3 pad 1 bf16", First::trained);
   add_bytes("3x3_pooled_in_rows", "3x3x33x224 by 64x3x3 pad 1", First::pooled);
   add_bytes("3x3_unpadded_in_rows", "70x3x31x16 by 64x3x3", First::pooled);
+  add_bytes("stride_4_pooled", "1x3x66x63 by 64x10x9 stride 4 pad 2x1", First::pooled, 3);
   // Layers that no such kernel takes are normalised by the kernel that unfolds images.
-  all.push_back({"first_bytes_7x7_unfolded", 1, [] {
-                   Layer layer{"32x3x61x61 by 64x7x7 stride 2 pad 3"};
-                   layer.bytes = true;
-                   return first_layer("first_bytes_7x7_unfolded", layer, First::forward);
-                 }});
+  add_bytes("7x7_unfolded", "32x3x61x61 by 64x7x7 stride 2 pad 3", First::forward, 1);
 
   add_multiply_add_cases(all);
   add_half_plane_cases(all);

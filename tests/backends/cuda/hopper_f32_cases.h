@@ -84,8 +84,7 @@ inline void add_half_plane_cases(std::vector<Case>& all) {
       add32("figures_k72", 1, with_figures, "3x64x17x13 by 72x3x3 pad 1", Figures::sum);
       add32("figures_k256_1x1", 1, with_figures, "5x64x28x28 by 256x1x1", Figures::moments);
     }
-    Layer grouped{"4x96x14x15 by 192x3x3 pad 1"};
-    grouped.groups = 3;
+    const char* grouped = "4x96x14x15 by 192x3x3 pad 1 groups 3";
     add32("forward_groups", 1, forward, grouped, Forward::residual);
     add32("input_grad_groups", 1, input_grad, grouped, true);
     add32("filter_grad_groups", 1, filter_grad, grouped, Gradient::updated, 3);

@@ -38,12 +38,12 @@ double all_bits(Dtype dtype, std::mt19937& random) {
 }
 
 // Halves are rounded once from sums in f32, whose error is far below half a unit of theirs.
-cuda_plans::Bound bound(Dtype dtype, Math math) {
-  if (!is_floating(dtype)) return {};
-  return {.of_itself = dtype == Dtype::f16    ? 0x1p-10
-                       : dtype == Dtype::bf16 ? 0x1p-8
-                                              : 3e-6,
-          .of_largest = math == Math::tf32 ? 0x1p-10 : 3e-6};
+std::function<cuda_plans::Bound(Dtype)> bound(Math math) {
+  return [math](Dtype dtype) {
+    cuda_plans::Bound bound = cuda_plans::one_rounding(dtype);
+    if (math == Math::tf32 && is_floating(dtype)) bound.of_largest = 0x1p-10;
+    return bound;
+  };
 }
 
 cuda::Chip hopper_for(const Plan& plan) { return splitting(cuda::chip_named("sm_90a"), plan); }
@@ -139,11 +139,8 @@ TEST_P(CudaHopper, MembersAgreeWithDoublesOnTheCpu) {
   for (const Kernel& kernel : draft.plan.kernels) work = std::max(work, kernel.domain.size());
   if (work > 1 << 17) GTEST_SKIP() << "too large for the CPU";
   const auto draw = GetParam().all_bits ? all_bits : quarters;
-  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), in_doubles(draft), 1, draw);
-  const std::vector<Array> found = cuda_plans::run(*std::make_shared<Replaying>(), draft, 1, draw);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype(), GetParam().math),
-                             fmt::format("{} output {}", draft.name, i));
+  cuda_plans::expect_close(cuda_plans::run(*std::make_shared<Replaying>(), draft, 1, draw),
+                           cuda_plans::run_in_doubles(draft, draw), bound(GetParam().math), draft.name);
 }
 
 std::shared_ptr<Backend> splitting_or_null() {
@@ -155,16 +152,14 @@ std::shared_ptr<Backend> splitting_or_null() {
 void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
   const auto cuda = splitting_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
-  const Draft draft = of.draft(), reference = in_doubles(draft);
+  const Draft draft = of.draft();
   const auto draw = of.all_bits ? all_bits : quarters;
-  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
+  const std::vector<Array> expected = cuda_plans::run_in_doubles(draft, draw);
   const cuda::Chip chip = splitting(chip_of_device(), draft.plan);
   for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan, chip) : two_tables_of(draft.plan, chip)) {
     const CompiledBy compiled_by(table);
-    const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype(), of.math),
-                               fmt::format("{} output {} by {}", draft.name, i, name));
+    cuda_plans::expect_close(cuda_plans::run(*cuda, draft, 3, draw), expected, bound(of.math),
+                             fmt::format("{} by {}", draft.name, name));
   }
 }
 

@@ -133,8 +133,7 @@ void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
   const auto cpu = make_cpu_backend(2);
   const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths),
                            found = cuda_plans::run(*cpu, ungrouped(lowered), 1, eighths);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_largest = tolerance}, draft.name);
+  cuda_plans::expect_close(found, expected, cuda_plans::Bound{.of_largest = tolerance}, draft.name);
 }
 
 TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
@@ -142,7 +141,6 @@ TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
     expect_bytes_read(reads_bytes(what), what == Reader::flat, 0);
 }
 
-// Values made of bytes that are used elsewhere too, or made of Variables that change, stay.
 // A gradient that does not need its layer's result, as that of a sum, may run before the layer: then it packs its own
 // images. It read them before the layer had packed them.
 TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
@@ -163,6 +161,7 @@ TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
     }
 }
 
+// Values made of bytes that are used elsewhere too, or made of Variables that change, stay.
 TEST(CudaLowering, LeavesMapsThatOthersNeed) {
   Draft kept = reads_bytes(Reader::whole);
   kept.plan.slots[1].external = true;

@@ -75,10 +75,9 @@ TEST_P(CudaRagged, AgreesWithDoubles) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   for (const Draft& draft : drafts(GetParam())) {
-    const std::vector<Array> expected =
-        cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, cuda_plans::eighths);
-    const std::vector<Array> found = cuda_plans::run(*cuda, draft, 2, cuda_plans::eighths);
-    cuda_plans::expect_rounded(found, expected, draft.name);
+    cuda_plans::expect_close(cuda_plans::run(*cuda, draft, 2, cuda_plans::eighths),
+                             cuda_plans::run_in_doubles(draft, cuda_plans::eighths), cuda_plans::one_rounding,
+                             draft.name);
     if (HasFailure()) return;
   }
 }

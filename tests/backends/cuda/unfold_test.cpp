@@ -121,8 +121,7 @@ TEST_P(CudaUnfold, ChangesNoResult) {
     EXPECT_GE(forms.size(), unchanged ? 0u : 1u) << draft.name;
     for (const Draft& form : forms) {
       const std::vector<Array> found = cuda_plans::run(*cpu, form, 1, eighths);
-      for (std::size_t i = 0; i < found.size(); ++i)
-        cuda_plans::expect_close(found[i], expected[i], {}, draft.name + "\n" + to_string(form.plan));
+      cuda_plans::expect_close(found, expected, cuda_plans::Bound{}, draft.name + "\n" + to_string(form.plan));
       if (HasFailure()) return;
     }
   }
@@ -181,10 +180,10 @@ TEST_P(CudaUnfold, AgreesWithDoubles) {
   if (!device) GTEST_SKIP() << "no GPU";
   const auto cuda = std::make_shared<Splitting>(device, hopper());
   for (const Draft& draft : drafts(GetParam())) {
-    const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, eighths);
+    const std::vector<Array> expected = cuda_plans::run_in_doubles(draft, eighths);
     for (const Draft& form : some_of(in_all_forms(draft), 10)) {
-      const std::vector<Array> found = cuda_plans::run(*cuda, form, 2, eighths);
-      cuda_plans::expect_rounded(found, expected, draft.name + "\n" + to_string(form.plan));
+      cuda_plans::expect_close(cuda_plans::run(*cuda, form, 2, eighths), expected, cuda_plans::one_rounding,
+                               draft.name + "\n" + to_string(form.plan));
       if (HasFailure()) return;
     }
   }

@@ -97,14 +97,10 @@ class CudaWinograd : public testing::TestWithParam<Case> {
   Draft draft() const { return GetParam().draft(GetParam().name, GetParam().layer); }
   void expect_right(Backend& backend, int times, std::int64_t most_bytes = kGibibyte) const {
     const Draft plain = draft();
-    const std::vector<Array> found = cuda_plans::run(backend, lowered(plain, most_bytes), times, any_number),
-                             expected =
-                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(plain), 1, any_number);
-    const Dtype dtype = GetParam().layer.dtype;
-    const double bound = dtype == Dtype::f16 ? 0x1p-9 : 0x1p-6;
-    for (std::size_t i = 0; i < found.size(); ++i)
-      cuda_plans::expect_close(found[i], expected[i], {.of_itself = bound, .of_largest = bound},
-                               fmt::format("{} output {}", plain.name, i));
+    const double bound = GetParam().layer.dtype == Dtype::f16 ? 0x1p-9 : 0x1p-6;
+    cuda_plans::expect_close(cuda_plans::run(backend, lowered(plain, most_bytes), times, any_number),
+                             cuda_plans::run_in_doubles(plain, any_number),
+                             cuda_plans::Bound{.of_itself = bound, .of_largest = bound}, plain.name);
   }
 };
 
@@ -172,7 +168,7 @@ TEST(CudaWinograd, ErrsLittleMoreThanHalvesDo) {
        {hopper_plans::forward("forward", layer, Forward::plain), hopper_plans::input_grad("input_grad", layer, false),
         hopper_plans::filter_grad("filter_grad", layer, Gradient::half)}) {
     const auto cpu = make_cpu_backend();
-    const Array expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(plain), 1, normal_halves)[0];
+    const Array expected = cuda_plans::run_in_doubles(plain, normal_halves)[0];
     const double direct = error_of(cuda_plans::run(*cpu, plain, 1, normal_halves)[0], expected),
                  winograd = error_of(cuda_plans::run(*cpu, lowered(plain), 1, normal_halves)[0], expected);
     EXPECT_GT(winograd, direct) << plain.name;
@@ -272,11 +268,9 @@ TEST(CudaWinograd, WindowsAreTransformedOnce) {
     return std::count_if(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.label == "tiles"; });
   };
   EXPECT_EQ(transforms(both), 2);
-  const auto cpu = make_cpu_backend();
-  const std::vector<Array> found = cuda_plans::run(*cpu, lowered(both), 1, any_number),
-                           expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(both), 1, any_number);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_itself = 0x1p-9, .of_largest = 0x1p-9}, fmt::format("{}", i));
+  cuda_plans::expect_close(cuda_plans::run(*make_cpu_backend(), lowered(both), 1, any_number),
+                           cuda_plans::run_in_doubles(both, any_number),
+                           cuda_plans::Bound{.of_itself = 0x1p-9, .of_largest = 0x1p-9}, "both");
   Kernel write{.label = "write", .domain = x.shape};
   write.stores = {{.slot = x.slot, .offset = x.offset, .strides = x.strides}};
   write.stages = {{.body = {{.primitive = Primitive::constant}}, .stores = {{0, 0}}}};
