@@ -55,12 +55,12 @@ class RecordingExecutable final : public Executable {
 }  // namespace
 
 RecordingBackend::RecordingBackend(std::shared_ptr<Backend> backend)
-    : backend_(std::move(backend)),
+    : ForwardingBackend(std::move(backend)),
       is_on_(std::make_shared<bool>(false)),
       records_(std::make_shared<std::list<PlanRecord>>()) {}
 
 std::unique_ptr<Executable> RecordingBackend::compile(const Plan& plan) {
-  return std::make_unique<RecordingExecutable>(plan, backend_, is_on_, records_);
+  return std::make_unique<RecordingExecutable>(plan, inner(), is_on_, records_);
 }
 
 }  // namespace nixie

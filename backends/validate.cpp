@@ -7,6 +7,8 @@
 #include "nixie/backends/cut_plan.h"
 #include "nixie/core/base/array.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/forwarding_backend.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie {
@@ -37,42 +39,27 @@ struct Piece {
   }
 };
 
-// A stage that adds absolute values wherever it added, subtracted or summed. Terms that cancel leave roundings of their
+// A plan that adds absolute values wherever it added, subtracted or summed. Terms that cancel leave roundings of their
 // own size, however small the result: this says how large the terms are.
-Stage of_magnitudes(const Stage& stage) {
-  Stage result = stage;
-  result.body.clear();
-  std::vector<int> moved;  // where each register went
-  const auto add = [&](const Instruction& in) {
-    result.body.push_back(in);
-    return static_cast<int>(result.body.size()) - 1;
-  };
-  const auto absolute = [&](int value) {
-    const Dtype type = result.body[at(value)].type;
-    return add({.primitive = Primitive::abs, .type = type, .args = {value, -1, -1}});
-  };
-  for (Instruction in : stage.body) {
-    for (int& arg : in.args)
-      if (arg >= 0) arg = moved[at(arg)];
-    if (is_floating(in.type) && (in.primitive == Primitive::add || in.primitive == Primitive::sub)) {
-      in.primitive = Primitive::add;
-      in.args = {absolute(in.args[0]), absolute(in.args[1]), -1};
-    }
-    moved.push_back(add(in));
-  }
-  for (Reduction& reduction : result.reductions) {
-    reduction.value = moved[at(reduction.value)];
-    if (reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::mean)
-      reduction.value = absolute(reduction.value);
-  }
-  for (Carry& carry : result.carries) carry.value = moved[at(carry.value)];
-  for (Store& store : result.stores) store.value = moved[at(store.value)];
-  return result;
-}
-
 Plan of_magnitudes(Plan plan) {
+  const auto absolute = [](InstructionBuilder& code, int value) {
+    return code.add({.primitive = Primitive::abs, .type = code.body[at(value)].type, .args = {value, -1, -1}});
+  };
   for (Kernel& kernel : plan.kernels)
-    for (Stage& stage : kernel.stages) stage = of_magnitudes(stage);
+    for (Stage& stage : kernel.stages) {
+      rewrite(stage, [&](InstructionBuilder& code, Instruction in) {
+        if (is_floating(in.type) && (in.primitive == Primitive::add || in.primitive == Primitive::sub)) {
+          in.primitive = Primitive::add;
+          in.args = {absolute(code, in.args[0]), absolute(code, in.args[1]), -1};
+        }
+        return code.add(in);
+      });
+      InstructionBuilder code{std::move(stage.body)};
+      for (Reduction& reduction : stage.reductions)
+        if (reduction.kind == ReduceKind::sum || reduction.kind == ReduceKind::mean)
+          reduction.value = absolute(code, reduction.value);
+      stage.body = std::move(code.body);
+    }
   return plan;
 }
 
@@ -202,30 +189,21 @@ class ValidatingExecutable final : public Executable {
   std::vector<Piece> pieces_;
 };
 
-class ValidatingBackend final : public Backend {
+class ValidatingBackend final : public ForwardingBackend {
  public:
   ValidatingBackend(std::shared_ptr<Backend> device, std::shared_ptr<Backend> reference)
-      : device_(std::move(device)), reference_(std::move(reference)) {}
-  std::string name() const override { return device_->name(); }
+      : ForwardingBackend(std::move(device)), reference_(std::move(reference)) {}
   Target target() const override {
-    Target target = device_->target();
+    Target target = inner()->target();
     target.replays_members = true;
     return target;
   }
-  void lower(Plan& plan) override { device_->lower(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return device_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { device_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { device_->download(from, to, size_bytes); }
-  void synchronize() override { device_->synchronize(); }
-  MemoryPlace memory_place() const override { return device_->memory_place(); }
-  void wait_for(void* stream) override { device_->wait_for(stream); }
-  void be_awaited_by(void* stream) override { device_->be_awaited_by(stream); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
-    return std::make_unique<ValidatingExecutable>(plan, device_, reference_);
+    return std::make_unique<ValidatingExecutable>(plan, inner(), reference_);
   }
 
  private:
-  std::shared_ptr<Backend> device_, reference_;
+  std::shared_ptr<Backend> reference_;
 };
 
 }  // namespace

@@ -136,18 +136,16 @@ class Step::Given {
   }
   /// The value with an input of the Step in place of everything stored.
   Tensor symbol() const {
-    std::unordered_map<const Node*, Tensor> done;
+    std::unordered_map<const Node*, Tensor> inputs;
     for (std::size_t i = 0; i < leaves_.size(); ++i)
-      done.emplace(leaves_[i].id(),
-                   Tensor::make(Input{.name = name_of(i), .has_variable_layout = has_variable_layout(leaves_[i])}, {},
-                                leaves_[i].shape(), leaves_[i].dtype()));
-    for (const Tensor& x : topological({.outputs = {value_}})) {
-      std::vector<Tensor> inputs;
-      for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
-      if (!done.count(x.id()))
-        done.emplace(x.id(), inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype()));
-    }
-    return done.at(value_.id());
+      inputs.emplace(leaves_[i].id(),
+                     Tensor::make(Input{.name = name_of(i), .has_variable_layout = has_variable_layout(leaves_[i])}, {},
+                                  leaves_[i].shape(), leaves_[i].dtype()));
+    const auto by = [&](const Tensor& x, std::vector<Tensor> of) {
+      const auto input = inputs.find(x.id());
+      return input != inputs.end() ? input->second : with_inputs(x, std::move(of));
+    };
+    return rewritten({.outputs = {value_}}, by).outputs[0];
   }
   void bind(std::map<std::string, std::shared_ptr<Storage>>& stored) const {
     for (std::size_t i = 0; i < leaves_.size(); ++i) {

@@ -11,28 +11,26 @@
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie {
 
-class CudaPlansBackend final : public Backend {
+class CudaPlansBackend final : public ForwardingBackend {
  public:
-  explicit CudaPlansBackend(const std::string& architecture = "sm_90a") : chip_(cuda::chip_named(architecture)) {}
-  std::string name() const override { return "cpu"; }
+  explicit CudaPlansBackend(const std::string& architecture = "sm_90a")
+      : ForwardingBackend(make_cpu_backend(2)), chip_(cuda::chip_named(architecture)) {}
   Target target() const override {
     Target target = cuda::target_of(chip_);
     target.replays_members = true;
     return target;
   }
   void lower(Plan& plan) override { cuda::lower(plan, chip_); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     std::vector<std::string> texts;
     for (const auto& [text, label] : sources(plan)) texts.push_back(text);
     cuda::compile_sources(texts, chip_.architecture);
-    return cpu_->compile(plan);
+    return inner()->compile(plan);
   }
 
   /// The distinct programs of a lowered plan, and the label of one of their groups.
@@ -46,7 +44,6 @@ class CudaPlansBackend final : public Backend {
 
  private:
   cuda::Chip chip_;
-  std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
 };
 
 }  // namespace nixie

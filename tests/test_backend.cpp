@@ -1,8 +1,8 @@
 // The backend that tests run on, in one place: each test program links it, and none compiles it again.
 #include "nixie/tests/test_backend.h"
 
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/graph/plan_query.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_plans_backend.h"
 
 namespace nixie {
@@ -10,9 +10,9 @@ namespace {
 
 // Another backend, but before every run what the plan only writes holds bytes that no result leaves, so that an
 // element nobody wrote is seen.
-class Poisoned final : public Forwarding {
+class Poisoned final : public ForwardingBackend {
  public:
-  using Forwarding::Forwarding;
+  using ForwardingBackend::ForwardingBackend;
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     return std::make_unique<Run>(inner(), inner()->compile(plan), outputs_of(plan));
   }

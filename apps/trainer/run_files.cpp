@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "nixie/apps/trainer/record/due_events.h"
 #include "nixie/apps/trainer/record/run_log.h"
 #include "nixie/models/io/checkpoint_state.h"
 #include "nixie/models/io/durable_file.h"

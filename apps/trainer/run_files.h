@@ -2,7 +2,7 @@
 // on; which of them a run may go on from or back to.
 #pragma once
 
-#include "nixie/apps/trainer/record/course.h"
+#include "nixie/apps/trainer/record/return_points.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/apps/trainer/record/run_record.h"
 #include "nixie/apps/trainer/record/saver.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "nixie/apps/trainer/objective.h"
-#include "nixie/apps/trainer/record/course.h"
+#include "nixie/apps/trainer/record/return_points.h"
 #include "nixie/configs/parse/differences.h"
 #include "nixie/core/base/one_line.h"
 #include "nixie/models/io/checkpoint_state.h"

@@ -8,6 +8,7 @@
 #include "nixie/apps/trainer/objective.h"
 #include "nixie/apps/trainer/program/machine.h"
 #include "nixie/apps/trainer/program/watchdog.h"
+#include "nixie/apps/trainer/record/due_events.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/backends/launched_world.h"
 #include "nixie/backends/registry.h"

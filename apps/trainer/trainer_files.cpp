@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "nixie/apps/trainer/profile/profile.h"
+#include "nixie/apps/trainer/record/due_events.h"
 #include "nixie/apps/trainer/record/statistics_lines.h"
 #include "nixie/apps/trainer/report/gradient_probe.h"
 #include "nixie/apps/trainer/report/report.h"

@@ -118,18 +118,24 @@ bool Reader::is_group(const std::string& path) {
   return H5Iget_type(object) == H5I_GROUP;
 }
 
+template <class Iterate, class ListOne>
+std::vector<std::string> Reader::list(const std::string& path, const Handle& object, Iterate iterate,
+                                      ListOne list_one) {
+  if (!object) fail_reading(path);
+  Listing listing{{}, kMaxObjects - objects_};
+  hsize_t position = 0;
+  const herr_t status = iterate(object, H5_INDEX_NAME, H5_ITER_INC, &position, list_one, &listing);
+  if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
+  if (status < 0) fail_reading(path);
+  objects_ += static_cast<std::int64_t>(listing.names.size());
+  return std::move(listing.names);
+}
+
 std::vector<std::string> Reader::names(const std::string& path) {
   if (const auto listed = listed_.find(path); listed != listed_.end()) return listed->second;
   if (!has(path)) return {};
   const Handle group(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), H5Gclose);
-  if (!group) fail_reading(path);
-  Listing listing{{}, kMaxObjects - objects_};
-  hsize_t position = 0;
-  const herr_t status = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &position, list_link, &listing);
-  if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
-  if (status < 0) fail_reading(path);
-  objects_ += static_cast<std::int64_t>(listing.names.size());
-  return listed_[path] = std::move(listing.names);
+  return listed_[path] = list(path, group, H5Literate, list_link);
 }
 
 Reader::Dataset Reader::open(const std::string& path) {
@@ -351,15 +357,7 @@ Value Reader::read_attribute(Id attribute, const std::string& where) const {
 
 std::vector<std::string> Reader::attribute_names(const std::string& path) {
   if (!has(path)) return {};
-  const Handle object(H5Oopen(file_, path.c_str(), H5P_DEFAULT), H5Oclose);
-  if (!object) fail_reading(path);
-  Listing listing{{}, kMaxObjects - objects_};
-  hsize_t position = 0;
-  const herr_t status = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &position, list_attribute, &listing);
-  if (listing.room < 0) refuse(path, fmt::format("brings more than {} objects, expected fewer", kMaxObjects));
-  if (status < 0) fail_reading(path);
-  objects_ += static_cast<std::int64_t>(listing.names.size());
-  return std::move(listing.names);
+  return list(path, Handle(H5Oopen(file_, path.c_str(), H5P_DEFAULT), H5Oclose), H5Aiterate2, list_attribute);
 }
 
 std::map<std::string, Value> Reader::attributes(const std::string& path, const std::vector<std::string>& lists) {

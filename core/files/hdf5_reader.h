@@ -77,6 +77,9 @@ class Reader {
   bool check_filters(const std::string& path, Id creation) const;
   void read(const std::string& path, const Dataset& dataset, void* bytes);
   Value read_attribute(Id attribute, const std::string& where) const;
+  /// The names that HDF5's `iterate` gives to `list_one`; each counts as an object.
+  template <class Iterate, class ListOne>
+  std::vector<std::string> list(const std::string& path, const Handle& object, Iterate iterate, ListOne list_one);
   [[noreturn]] void fail_reading(const std::string& object) const;
   int descriptor() const;
 

@@ -199,19 +199,15 @@ class Halver {
   std::vector<Tensor> keep_;  // alive while their addresses are keys
 };
 
-// The graph with each node made anew from its new inputs; its roots keep their types.
-template <class Make>
-Graph rebuilt(const Graph& graph, const Make& make) {
-  std::unordered_map<const Node*, Tensor> done;
-  for (const Tensor& x : topological(graph)) {
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
-    done.emplace(x.id(), inputs.empty() ? x : make(x, std::move(inputs)));
-  }
-  const auto root = [&](const Tensor& x) { return retype(done.at(x.id()), x.dtype()); };
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(root(output));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, root(set.value)});
+// The graph with each node but leaves made anew from its new inputs; its roots keep their types.
+Graph rebuilt(const Graph& graph, const WriteNode& make) {
+  Graph result = rewritten(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {
+    return inputs.empty() ? x : make(x, std::move(inputs));
+  });
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+    result.outputs[i] = retype(result.outputs[i], graph.outputs[i].dtype());
+  for (std::size_t i = 0; i < graph.sets.size(); ++i)
+    result.sets[i].value = retype(result.sets[i].value, graph.sets[i].value.dtype());
   return result;
 }
 

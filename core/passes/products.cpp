@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/ops/elementwise.h"
@@ -79,25 +78,19 @@ Graph expand_short_products(const Graph& graph) {
     return std::holds_alternative<Matmul>(x.node().op) || std::holds_alternative<Conv>(x.node().op);
   };
   if (std::none_of(order.begin(), order.end(), is_product)) return graph;
-  std::unordered_map<const Node*, Tensor> done;
   bool any = false;
-  for (const Tensor& x : order) {
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
-    const Tensor same = inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype());
+  const auto by = [&](const Tensor& x, std::vector<Tensor> inputs) {
+    const Tensor same = with_inputs(x, std::move(inputs));
     Tensor short_product;
     if (is_floating(x.dtype())) {
       if (const auto* matmul = std::get_if<Matmul>(&x.node().op)) short_product = expanded(*matmul, same);
       if (const auto* conv = std::get_if<Conv>(&x.node().op)) short_product = expanded(*conv, same);
     }
     any |= short_product.id() != nullptr;
-    done.emplace(x.id(), short_product.id() ? short_product : same);
-  }
-  if (!any) return graph;
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
-  return simplify(result);
+    return short_product.id() ? short_product : same;
+  };
+  const Graph result = rewritten(graph, by, order);
+  return any ? simplify(result) : graph;
 }
 
 namespace {
@@ -141,21 +134,14 @@ std::optional<Tensor> of_stored(const Tensor& x) {
 }  // namespace
 
 Graph multiply_stored_numbers(const Graph& graph) {
-  std::unordered_map<const Node*, Tensor> done;
   bool any = false;
-  for (const Tensor& x : topological(graph)) {
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
-    const Tensor same = inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype());
+  Graph result = rewritten(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {
+    const Tensor same = with_inputs(x, std::move(inputs));
     const std::optional<Tensor> product = of_stored(same);
     any |= product.has_value();
-    done.emplace(x.id(), product.value_or(same));
-  }
-  if (!any) return graph;
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
-  return result;
+    return product.value_or(same);
+  });
+  return any ? result : graph;
 }
 
 }  // namespace nixie

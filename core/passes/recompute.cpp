@@ -257,10 +257,7 @@ class Recomputer {
 Graph recompute(const Graph& graph) {
   Recomputer recomputed(graph);
   recomputed.rebuild();
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(recomputed(output));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, recomputed(set.value)});
-  return result;
+  return with_roots(graph, std::cref(recomputed));
 }
 
 }  // namespace nixie

@@ -342,10 +342,7 @@ class Simplifier {
 
 Graph simplify(const Graph& graph) {
   Simplifier simplified;
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(simplified(output));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, simplified(set.value)});
-  return result;
+  return with_roots(graph, std::ref(simplified));
 }
 
 std::string signature(const Graph& graph) {

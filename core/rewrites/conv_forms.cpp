@@ -35,10 +35,7 @@ class ConvForms {
     if (ways_.empty()) return graph;
     follow_readers(graph, order);
     for (const Tensor& x : order) rebuild(x);
-    Graph result;
-    for (const Tensor& output : graph.outputs) result.outputs.push_back(in(nullptr, output));
-    for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, in(nullptr, set.value)});
-    return simplify(result);
+    return simplify(with_roots(graph, [this](const Tensor& root) { return in(nullptr, root); }));
   }
 
  private:
@@ -103,8 +100,7 @@ class ConvForms {
     } else {
       std::vector<Tensor> inputs;
       for (const Tensor& input : x.inputs()) inputs.push_back(in(nullptr, input));
-      made_.emplace(x.id(),
-                    Folded{inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype())});
+      made_.emplace(x.id(), Folded{with_inputs(x, std::move(inputs))});
     }
   }
 

@@ -2,6 +2,7 @@
 #include "nixie/core/state/graph_walk.h"
 
 #include <cmath>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -27,6 +28,28 @@ std::vector<Tensor> topological(const Graph& graph) {
   for (const Tensor& output : graph.outputs) visit(output);
   for (const Trace::Set& set : graph.sets) visit(set.value);
   return order;
+}
+
+Tensor with_inputs(const Tensor& x, std::vector<Tensor> inputs) {
+  return inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype());
+}
+
+Graph with_roots(const Graph& graph, const std::function<Tensor(const Tensor&)>& by) {
+  Graph result;
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(by(output));
+  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, by(set.value)});
+  return result;
+}
+
+Graph rewritten(const Graph& graph, const WriteNode& by) { return rewritten(graph, by, topological(graph)); }
+Graph rewritten(const Graph& graph, const WriteNode& by, const std::vector<Tensor>& order) {
+  std::unordered_map<const Node*, Tensor> done;
+  for (const Tensor& x : order) {
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
+    done.emplace(x.id(), by(x, std::move(inputs)));
+  }
+  return with_roots(graph, [&](const Tensor& root) { return done.at(root.id()); });
 }
 
 bool is_plain_number(double value) { return std::abs(value) <= 16 && value == std::floor(value); }

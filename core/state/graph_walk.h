@@ -1,5 +1,7 @@
-// Queries on a Graph: its nodes in order, its inputs, its numbers.
+// A Graph's nodes in order, its inputs and numbers; graphs that are made of it node by node.
 #pragma once
+
+#include <functional>
 
 #include "nixie/core/state/graph.h"
 
@@ -7,6 +9,18 @@ namespace nixie {
 
 /// All nodes of a graph, inputs before users, in an order that depends on its structure alone.
 std::vector<Tensor> topological(const Graph& graph);
+
+/// The node with these inputs; itself if it has none.
+Tensor with_inputs(const Tensor& x, std::vector<Tensor> inputs);
+
+/// The graph with `by(root)` in place of each root.
+Graph with_roots(const Graph& graph, const std::function<Tensor(const Tensor&)>& by);
+
+/// The graph written anew, its nodes in topological order: `by(node, inputs)` is called with what it gave for the
+/// node's inputs. `order`: other nodes to write, too, each after its inputs.
+using WriteNode = std::function<Tensor(const Tensor& x, std::vector<Tensor> inputs)>;
+Graph rewritten(const Graph& graph, const WriteNode& by);
+Graph rewritten(const Graph& graph, const WriteNode& by, const std::vector<Tensor>& order);
 
 /// The graph's Inputs in topological order: the first externals of its plan.
 std::vector<Tensor> leaves_of(const Graph& graph);

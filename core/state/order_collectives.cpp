@@ -2,7 +2,6 @@
 #include "nixie/core/state/order_collectives.h"
 
 #include <map>
-#include <unordered_map>
 
 #include "nixie/core/state/graph_walk.h"
 
@@ -16,16 +15,7 @@ Graph order_collectives(const Graph& graph) {
   Graph in_order{.outputs = {}, .sets = graph.sets};
   for (const auto& [number, collective] : collectives) in_order.outputs.push_back(collective);
   in_order.outputs.insert(in_order.outputs.end(), graph.outputs.begin(), graph.outputs.end());
-  std::unordered_map<const Node*, Tensor> done;
-  for (const Tensor& x : topological(in_order)) {
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : x.inputs()) inputs.push_back(done.at(input.id()));
-    done.emplace(x.id(), inputs.empty() ? x : Tensor::make(x.node().op, std::move(inputs), x.shape(), x.dtype()));
-  }
-  Graph result;
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(done.at(output.id()));
-  for (const Trace::Set& set : graph.sets) result.sets.push_back({set.variable, done.at(set.value.id())});
-  return result;
+  return rewritten(graph, with_inputs, topological(in_order));
 }
 
 }  // namespace nixie

@@ -3,18 +3,18 @@
 #include "nixie/apps/benchmark/subjects/net_times.h"
 #include "nixie/apps/benchmark/subjects/nets.h"
 #include "nixie/backends/registry.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/models/registry.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie::benchmark {
 namespace {
 
 /// The CPU, whose plans a test changes or whose runs it spoils.
-class ChangedCpu final : public Forwarding {
+class ChangedCpu final : public ForwardingBackend {
  public:
   using Compile = std::function<std::unique_ptr<Executable>(Backend& cpu, const Plan& plan)>;
-  explicit ChangedCpu(Compile compile) : Forwarding(make_backend("cpu")), compile_(std::move(compile)) {}
+  explicit ChangedCpu(Compile compile) : ForwardingBackend(make_backend("cpu")), compile_(std::move(compile)) {}
   std::unique_ptr<Executable> compile(const Plan& plan) override { return compile_(*inner(), plan); }
 
  private:

@@ -5,8 +5,8 @@
 
 #include "nixie/apps/trainer/profile/timing.h"
 #include "nixie/backends/cpu/backend.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/tests/apps/expect_ran.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 
 namespace nixie {
 namespace {
@@ -67,9 +67,9 @@ TEST(LayerTimes, CountWhatFormulasSay) {
 }
 
 // As a backend that compiles kernels: counts what is compiled before anything runs, and what is stored by then.
-class Compiling final : public Forwarding {
+class Compiling final : public ForwardingBackend {
  public:
-  using Forwarding::Forwarding;
+  using ForwardingBackend::ForwardingBackend;
   std::string name() const override { return "compiling"; }
   std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override {
     ++stored;

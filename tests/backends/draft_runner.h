@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 #include <set>
@@ -105,14 +106,22 @@ inline void expect_close(const Array& found, const Array& expected, const Bound&
   EXPECT_EQ(wrong, 0) << what << ": wrong elements of " << x.size();
 }
 
-/// One rounding to its type for each result, for sums that are exact in floats.
-inline void expect_rounded(const std::vector<Array>& found, const std::vector<Array>& expected,
-                           const std::string& what) {
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const Dtype dtype = found[i].dtype();
-    const double unit = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6;
-    expect_close(found[i], expected[i], {.of_itself = unit, .of_largest = 3e-6}, fmt::format("{} output {}", what, i));
-  }
+/// Compares every output, by the bound for its type.
+inline void expect_close(const std::vector<Array>& found, const std::vector<Array>& expected,
+                         const std::function<Bound(Dtype)>& bound, const std::string& what) {
+  for (std::size_t i = 0; i < found.size(); ++i)
+    expect_close(found[i], expected[i], bound(found[i].dtype()), fmt::format("{} output {}", what, i));
+}
+inline void expect_close(const std::vector<Array>& found, const std::vector<Array>& expected, const Bound& bound,
+                         const std::string& what) {
+  expect_close(
+      found, expected, [&](Dtype) { return bound; }, what);
+}
+
+/// One rounding to its type for each result, for sums that are exact in floats; integers are equal.
+inline Bound one_rounding(Dtype dtype) {
+  if (!is_floating(dtype)) return {};
+  return {.of_itself = dtype == Dtype::f16 ? 0x1p-10 : dtype == Dtype::bf16 ? 0x1p-8 : 3e-6, .of_largest = 3e-6};
 }
 
 /// Multiples of 1/8 in [-1, 1], whose sums are exact in floats in any order; integers are 0.
@@ -126,8 +135,13 @@ inline double any_number(Dtype, std::mt19937& random) { return std::uniform_real
 /// Runs a draft of doubles and its rewritten form on the CPU, and compares the results to 1e-13 of the largest.
 inline void expect_unchanged(const Draft& draft, const Draft& rewritten) {
   const auto cpu = make_cpu_backend(1);
-  const std::vector<Array> expected = run(*cpu, draft, 1, any_number), found = run(*cpu, rewritten, 1, any_number);
-  for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i], {.of_largest = 1e-13}, draft.name);
+  expect_close(run(*cpu, rewritten, 1, any_number), run(*cpu, draft, 1, any_number), Bound{.of_largest = 1e-13},
+               draft.name);
+}
+
+/// What the CPU makes of a draft with every number a double.
+inline std::vector<Array> run_in_doubles(const Draft& draft, Draw draw) {
+  return run(*make_cpu_backend(), in_doubles(draft), 1, draw);
 }
 
 }  // namespace nixie::cuda_plans

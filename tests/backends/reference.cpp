@@ -29,10 +29,22 @@ double integer_power(double base, double exponent) {
   return static_cast<std::int32_t>(product);
 }
 
+// Those of one number in libm.
+const std::map<Primitive, double (*)(double)> kFunctions{
+    {Primitive::sqrt, std::sqrt},      {Primitive::exp, std::exp},   {Primitive::exp2, std::exp2},
+    {Primitive::expm1, std::expm1},    {Primitive::log, std::log},   {Primitive::log2, std::log2},
+    {Primitive::log1p, std::log1p},    {Primitive::sin, std::sin},   {Primitive::cos, std::cos},
+    {Primitive::tan, std::tan},        {Primitive::asin, std::asin}, {Primitive::acos, std::acos},
+    {Primitive::atan, std::atan},      {Primitive::sinh, std::sinh}, {Primitive::cosh, std::cosh},
+    {Primitive::tanh, std::tanh},      {Primitive::erf, std::erf},   {Primitive::erfc, std::erfc},
+    {Primitive::floor, std::floor},    {Primitive::ceil, std::ceil}, {Primitive::trunc, std::trunc},
+    {Primitive::round, std::nearbyint}};
+
 double compute(const Instruction& code, double a, double b, double c) {
   const bool integer = code.type == Dtype::i32;
   const auto ia = [&] { return static_cast<std::int64_t>(a); };
   const auto ib = [&] { return static_cast<std::int64_t>(b); };
+  if (const auto found = kFunctions.find(code.primitive); found != kFunctions.end()) return found->second(a);
   switch (code.primitive) {
     case Primitive::cast:
       return integer ? to_integer(a) : a;
@@ -78,54 +90,10 @@ double compute(const Instruction& code, double a, double b, double c) {
       return std::isfinite(a);
     case Primitive::is_nan:
       return std::isnan(a);
-    case Primitive::sqrt:
-      return std::sqrt(a);
     case Primitive::rsqrt:
       return 1 / std::sqrt(a);
-    case Primitive::exp:
-      return std::exp(a);
-    case Primitive::exp2:
-      return std::exp2(a);
-    case Primitive::expm1:
-      return std::expm1(a);
-    case Primitive::log:
-      return std::log(a);
-    case Primitive::log2:
-      return std::log2(a);
-    case Primitive::log1p:
-      return std::log1p(a);
-    case Primitive::sin:
-      return std::sin(a);
-    case Primitive::cos:
-      return std::cos(a);
-    case Primitive::tan:
-      return std::tan(a);
-    case Primitive::asin:
-      return std::asin(a);
-    case Primitive::acos:
-      return std::acos(a);
-    case Primitive::atan:
-      return std::atan(a);
     case Primitive::atan2:
       return std::atan2(a, b);
-    case Primitive::sinh:
-      return std::sinh(a);
-    case Primitive::cosh:
-      return std::cosh(a);
-    case Primitive::tanh:
-      return std::tanh(a);
-    case Primitive::erf:
-      return std::erf(a);
-    case Primitive::erfc:
-      return std::erfc(a);
-    case Primitive::floor:
-      return std::floor(a);
-    case Primitive::ceil:
-      return std::ceil(a);
-    case Primitive::round:
-      return std::nearbyint(a);
-    case Primitive::trunc:
-      return std::trunc(a);
     case Primitive::binade:
       return a == 0 ? 0 : std::isfinite(a) ? std::ldexp(1.0, std::ilogb(a)) : std::numeric_limits<double>::infinity();
     case Primitive::copysign:

@@ -8,28 +8,28 @@
 
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/registry.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/errors.h"
 
 namespace nixie {
 namespace {
 
 // Another backend that is given a changed plan for the kernels it is asked to run.
-class Changed final : public Forwarding {
+class Changed final : public ForwardingBackend {
  public:
   Changed(std::shared_ptr<Backend> inner, std::function<void(Plan&)> change)
-      : Forwarding(std::move(inner)), change_(std::move(change)) {}
+      : ForwardingBackend(std::move(inner)), change_(std::move(change)) {}
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     Plan changed = plan;
     change_(changed);
     changed.groups.clear();  // what was chosen for the kernels as they were
     lower(changed);
     plan_memory(changed, target());
-    return Forwarding::compile(changed);
+    return ForwardingBackend::compile(changed);
   }
 
  private:
@@ -104,16 +104,11 @@ TEST_P(Validation, SeesAnUpdateOfAVariableInPlace) {
 }
 
 // A backend that takes every scalar of a plan for another, one larger, the next smaller.
-class OtherScalars final : public Backend {
+class OtherScalars final : public ForwardingBackend {
  public:
-  explicit OtherScalars(double relative) : relative_(relative) {}
-  std::string name() const override { return inner_->name(); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { inner_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { inner_->download(from, to, size_bytes); }
-  void synchronize() override { inner_->synchronize(); }
+  explicit OtherScalars(double relative) : ForwardingBackend(make_cpu_backend(1)), relative_(relative) {}
   std::unique_ptr<Executable> compile(const Plan& plan) override {
-    return std::make_unique<Runs>(inner_->compile(plan), relative_);
+    return std::make_unique<Runs>(inner()->compile(plan), relative_);
   }
 
  private:
@@ -127,7 +122,6 @@ class OtherScalars final : public Backend {
     std::unique_ptr<Executable> inner;
     double relative;
   };
-  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
   double relative_;
 };
 
@@ -160,14 +154,12 @@ struct Fused final : Implementation {
 };
 
 /// A device that runs the implementation of each group, where it has one.
-class Fusing final : public Backend {
+class Fusing final : public ForwardingBackend {
  public:
-  explicit Fusing(std::function<void(Plan&)> lower) : lower_(std::move(lower)) {}
+  explicit Fusing(std::function<void(Plan&)> lower)
+      : ForwardingBackend(make_cpu_backend(1)), lower_(std::move(lower)) {}
   std::string name() const override { return "fusing"; }
   void lower(Plan& plan) override { lower_(plan); }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     Plan runs = plan;
     runs.kernels.clear(), runs.groups.clear();
@@ -177,12 +169,11 @@ class Fusing final : public Backend {
       if (!fused)
         for (int k : group.members) runs.kernels.push_back(plan.kernels[static_cast<std::size_t>(k)]);
     }
-    return cpu_->compile(runs);
+    return inner()->compile(runs);
   }
 
  private:
   std::function<void(Plan&)> lower_;
-  std::shared_ptr<Backend> cpu_ = make_cpu_backend(1);
 };
 
 Instruction load(int index) { return {.primitive = Primitive::load, .index = index}; }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/state/graph_walk.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
@@ -22,9 +22,9 @@ int heads_over(const Plan& plan, bool two_axes) {
 }
 
 // The backend under test, which computes heads of two spatial axes in no time.
-class TwoAxes : public Forwarding {
+class TwoAxes : public ForwardingBackend {
  public:
-  TwoAxes() : Forwarding({std::shared_ptr<void>(), &cpu()}) {}
+  TwoAxes() : ForwardingBackend({std::shared_ptr<void>(), &cpu()}) {}
   std::string name() const override { return "two axes"; }
   Target target() const override {
     return {.channels_last = true, .seconds = [](const Plan& plan) { return heads_over(plan, false); }};

@@ -34,8 +34,8 @@ TEST(Exchange, WrappedMemoryIsReadWhereItLies) {
   }
   EXPECT_EQ(released, 1);
   EXPECT_EQ(mine, (std::vector<float>{1, -2, 3, -4}));
-  expect_error([&] { wrap(reinterpret_cast<char*>(mine.data()) + 1, {1}, Dtype::f32, cpu()); },
-               "wrap: the address is no multiple of 4 bytes");
+  EXPECT_FAULT(usage, "wrap: the address is no multiple of 4 bytes",
+               wrap(reinterpret_cast<char*>(mine.data()) + 1, {1}, Dtype::f32, cpu()));
 }
 
 TEST(Exchange, WrappedMemoryAfterItsBackend) {
@@ -74,7 +74,7 @@ TEST(Exchange, RefusesWhatItCannotReadAndLeavesItToTheCaller) {
   const auto refused = [](const std::function<void(Foreign&)>& change, const std::string& text) {
     Foreign a;
     change(a);
-    expect_error([&] { from_dlpack(&a.managed, cpu()); }, text);
+    EXPECT_FAULT(usage, text, from_dlpack(&a.managed, cpu()));
     EXPECT_EQ(a.released, 0);
   };
   refused([](Foreign& a) { a.strides = {1, 2}; }, "of shape [2, 3] with gaps or permuted axes; make it contiguous");
@@ -87,8 +87,8 @@ TEST(Exchange, RefusesWhatItCannotReadAndLeavesItToTheCaller) {
           "offset of 9223372036854775808 leads out of memory");
   refused([](Foreign& a) { a.managed.array.byte_offset = ~0ull - 3; }, "leads out of memory");
   refused([](Foreign& a) { a.shape = {-1, 3}; }, "-1");
-  expect_error([] { to_dlpack(Tensor(Array::from(std::vector<float>{1}, {1})) + 1, cpu()); },
-               "to_dlpack: the value is not computed; evaluate it first");
+  EXPECT_FAULT(usage, "to_dlpack: the value is not computed; evaluate it first",
+               to_dlpack(Tensor(Array::from(std::vector<float>{1}, {1})) + 1, cpu()));
 }
 
 // Two backends act as two libraries: on a GPU each has its own stream.

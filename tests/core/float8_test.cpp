@@ -261,9 +261,9 @@ TEST(Float8, GradientsAreF32) {
 }
 
 TEST(Float8, RefusalsAreOneLine) {
-  testing::expect_error([] { linspace(0, 1, 5, Dtype::f8e4m3); }, "expected f64, f32, f16 or bf16");
-  testing::expect_error([] { all_reduce(World(), zeros({2}, Dtype::f8e5m2)); },
-                        "the values are f8e5m2, expected a floating type of 16 bits or more");
+  EXPECT_FAULT(usage, "expected f64, f32, f16 or bf16", linspace(0, 1, 5, Dtype::f8e4m3));
+  EXPECT_FAULT(usage, "the values are f8e5m2, expected a floating type of 16 bits or more",
+               all_reduce(World(), zeros({2}, Dtype::f8e5m2)));
 }
 
 }  // namespace

@@ -124,16 +124,12 @@ TEST(Formulas, AGradientHasOneEntryForEachInput) {
   const Elementwise few{"product_with_one", product, [](T g, T, T, T b) { return Gradients{g * b}; }};
   const Elementwise many{"product_with_three", product, [](T g, T, T a, T b) { return Gradients{g * b, g * a, g}; }};
   const Tensor x = random_array({3}, 1, 2, 5), y = random_array({3}, 1, 2, 6);
-  expect_error(
-      [&] {
-        gradients(sum(few(x, y)), {x, y});
-      },
-      "gradients: the gradient of op product_with_one gives 1 Gradients, expected 2, one for each input");
-  expect_error(
-      [&] {
-        gradients(sum(many(x, y)), {x, y});
-      },
-      "gradients: the gradient of op product_with_three gives 3 Gradients, expected 2, one for each input");
+  EXPECT_FAULT(usage,
+               "gradients: the gradient of op product_with_one gives 1 Gradients, expected 2, one for each input",
+               gradients(sum(few(x, y)), {x, y}));
+  EXPECT_FAULT(usage,
+               "gradients: the gradient of op product_with_three gives 3 Gradients, expected 2, one for each input",
+               gradients(sum(many(x, y)), {x, y}));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST(Step, ForgetsNothingWhileItIsTraced) {
     return Outputs{};
   });
   step = &own;
-  expect_error([&] { own({}); }, "the body of the step runs the step itself");
+  EXPECT_FAULT(usage, "the body of the step runs the step itself", own({}));
 }
 
 }  // namespace

@@ -1,16 +1,16 @@
 // Layout: a backend that wants channels last gets them, and nobody outside it can tell.
 #include "nixie/core/passes/layout.h"
 
-#include "nixie/tests/backends/forwarding_backend.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie {
 namespace {
 
 // The backend under test, asking for channels-last images and Variables.
-class ChannelsLast : public Forwarding {
+class ChannelsLast : public ForwardingBackend {
  public:
-  ChannelsLast() : Forwarding({std::shared_ptr<void>(), &cpu()}) {}
+  ChannelsLast() : ForwardingBackend({std::shared_ptr<void>(), &cpu()}) {}
   std::string name() const override { return "channels last"; }
   Target target() const override { return {.channels_last = true}; }
 };

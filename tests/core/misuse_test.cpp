@@ -10,12 +10,13 @@ namespace {
 
 constexpr std::int64_t kHuge = std::int64_t{1} << 62;
 
-dlpack::Managed foreign(std::int32_t rank, std::int64_t* shape, void* data) {
-  return {.version = {1, 0},
-          .context = nullptr,
-          .release = nullptr,
-          .flags = 0,
-          .array = {data, {dlpack::kCpu, 0}, rank, {dlpack::kFloat, 32, 1}, shape, nullptr, 0}};
+void take_foreign(std::int32_t rank, std::int64_t* shape, void* data) {
+  dlpack::Managed array = {.version = {1, 0},
+                           .context = nullptr,
+                           .release = nullptr,
+                           .flags = 0,
+                           .array = {data, {dlpack::kCpu, 0}, rank, {dlpack::kFloat, 32, 1}, shape, nullptr, 0}};
+  from_dlpack(&array, cpu());
 }
 
 struct Row {
@@ -23,6 +24,12 @@ struct Row {
   std::function<void()> action;
   const char* line;
 };
+
+// A row of one statement, which its own text names.
+#define WRONG(line, ...)                    \
+  {                                         \
+#__VA_ARGS__, [] { __VA_ARGS__; }, line \
+  }
 
 const std::vector<Row>& rows() {
   static float memory[4] = {};
@@ -33,152 +40,70 @@ const std::vector<Row>& rows() {
                       five = Array::from(std::vector<std::int32_t>{0, 5}, {2});
   static const std::vector<Row> table{
       // sizes that no array has
-      {"2^62 elements", [] { Shape{kHuge}; }, "shape [4611686018427387904] has more than 2^48 elements"},
-      {"2^124 elements",
-       [] {
-         Shape({kHuge, kHuge});
-       },
-       "has more than 2^48 elements"},
-      {"2^62 elements and none",
-       [] {
-         Shape({0, kHuge, kHuge});
-       },
-       "has more than 2^48 elements"},
-      {"an array of no type", [] { Array(Dtype{77}, {3}); }, "dtype 77 is unknown, expected one of f64, f32, f16, "},
-      {"memory of no type", [] { wrap(memory, {4}, Dtype{99}, cpu()); }, "dtype 99 is unknown, expected one of f64"},
-      {"zeros of no type", [] { zeros({3}, Dtype{11}); }, "dtype 11 is unknown, expected one of f64"},
-      {"a cast to no type", [] { cast(vector, Dtype{255}); }, "dtype 255 is unknown, expected one of f64"},
-      {"an array of them", [] { Array(Dtype::f64, Shape{kHuge}); }, "has more than 2^48 elements"},
-      {"broadcast to them",
-       [] {
-         broadcast_to(vector, Shape{kHuge, 3});
-       },
-       "has more than 2^48 elements"},
-      {"outer product",
-       [] {
-         zeros({1 << 30, 1}) * zeros({1, 1 << 30});
-       },
-       "has more than 2^48 elements"},
-      {"full",
-       [] {
-         full({1 << 24, 1 << 24, 2}, 1.0);
-       },
-       "has more than 2^48 elements"},
-      {"tile", [] { tile(vector, {kHuge}); }, "has more than 2^48 elements"},
-      {"pad", [] { pad(vector, {kHuge}, {kHuge}); }, "pad: 4611686018427387904 and 4611686018427387904 elements"},
-      {"arange", [] { arange(std::int64_t{1} << 40); }, "is longer than i32 counts"},
-      {"negative arange", [] { arange(-1); }, "shape [-1] has a negative size"},
-      {"reshape",
-       [] {
-         reshape(vector, {2, -1});
-       },
-       "reshape: [3] does not fill [2, -1]"},
-      {"reshape twice free",
-       [] {
-         reshape(matrix, {-1, -1});
-       },
-       "reshape: [-1, -1] leaves two sizes open"},
-      {"deconv",
-       [] {
-         deconv(images, Array(Dtype::f32, {3, 1, 3, 3}), {.stride = {2147483647}});
-       },
-       "2^48 elements"},
-      {"conv pad", [] { conv(images, filter, {.pad = {2147483647}}); }, "has more than 2^48 elements"},
-      {"conv dilation", [] { conv(images, filter, {.dilation = {2147483647}}); }, "a window of 3 does not fit"},
-      {"slice step", [] { Index::range(0, 1, std::numeric_limits<std::int64_t>::min()); }, "slice: the step is"},
+      WRONG("shape [4611686018427387904] has more than 2^48 elements", Shape{kHuge}),
+      WRONG("has more than 2^48 elements", Shape({kHuge, kHuge})),
+      WRONG("has more than 2^48 elements", Shape({0, kHuge, kHuge})),
+      WRONG("dtype 77 is unknown, expected one of f64, f32, f16, ", Array(Dtype{77}, {3})),
+      WRONG("dtype 99 is unknown, expected one of f64", wrap(memory, {4}, Dtype{99}, cpu())),
+      WRONG("dtype 11 is unknown, expected one of f64", zeros({3}, Dtype{11})),
+      WRONG("dtype 255 is unknown, expected one of f64", cast(vector, Dtype{255})),
+      WRONG("has more than 2^48 elements", Array(Dtype::f64, Shape{kHuge})),
+      WRONG("has more than 2^48 elements", broadcast_to(vector, Shape{kHuge, 3})),
+      WRONG("has more than 2^48 elements", zeros({1 << 30, 1}) * zeros({1, 1 << 30})),
+      WRONG("has more than 2^48 elements", full({1 << 24, 1 << 24, 2}, 1.0)),
+      WRONG("has more than 2^48 elements", tile(vector, {kHuge})),
+      WRONG("pad: 4611686018427387904 and 4611686018427387904 elements", pad(vector, {kHuge}, {kHuge})),
+      WRONG("is longer than i32 counts", arange(std::int64_t{1} << 40)),
+      WRONG("shape [-1] has a negative size", arange(-1)),
+      WRONG("reshape: [3] does not fill [2, -1]", reshape(vector, {2, -1})),
+      WRONG("reshape: [-1, -1] leaves two sizes open", reshape(matrix, {-1, -1})),
+      WRONG("2^48 elements", deconv(images, Array(Dtype::f32, {3, 1, 3, 3}), {.stride = {2147483647}})),
+      WRONG("has more than 2^48 elements", conv(images, filter, {.pad = {2147483647}})),
+      WRONG("a window of 3 does not fit", conv(images, filter, {.dilation = {2147483647}})),
+      WRONG("slice: the step is", Index::range(0, 1, std::numeric_limits<std::int64_t>::min())),
       // indices out of range
-      {"take", [] { take(vector, five); }, "take: index 5 is out of range for size 3"},
-      {"take a number", [] { take(vector, -4); }, "take: index -4 is out of range for size 3"},
-      {"take_along_axis",
-       [] {
-         take_along_axis(matrix, Array::from(std::vector<std::int32_t>{0, 5}, {1, 2}), 1);
-       },
-       "index 5 is out of range"},
-      {"take_along_axis rank", [] { take_along_axis(matrix, two, 1); },
-       "indices are [2] for [2, 3], expected the same"},
-      {"take_along_axis shape",
-       [] {
-         take_along_axis(matrix, Array(Dtype::i32, {3, 1}), 1);
-       },
-       "do not broadcast"},
-      {"scatter_add", [] { scatter_add({3}, five, Array(Dtype::f32, {2})); }, "scatter_add: index 5 is out of range"},
-      {"scatter", [] { scatter(vector, five, 1.0); }, "scatter: index 5 is out of range for size 3"},
-      {"one_hot", [] { one_hot(five, 3); }, "one_hot: index 5 is out of range for size 3"},
-      {"slice", [] { slice(vector, {Index(3)}); }, "slice: position 3 is out of range for size 3"},
-      {"axis", [] { sum(matrix, {-3}); }, "axis -3 is out of range for shape [2, 3]"},
-      {"axis twice",
-       [] {
-         sum(matrix, {1, -1});
-       },
-       "an axis is named twice"},
-      {"expand_dims", [] { expand_dims(matrix, {3}); }, "axis 3 is out of range for shape [2, 3, 1]"},
-      {"topk", [] { topk(vector, 4); }, "topk: k is 4 for axis 0 of [3]"},
-      {"repeat", [] { repeat(vector, -1); }, "repeat: -1 repeats, expected a number from 0 up"},
-      {"moveaxis",
-       [] {
-         moveaxis(matrix, {0, 1}, {0});
-       },
-       "moveaxis: 2 axes are moved to 1 places"},
-      {"moveaxis twice",
-       [] {
-         moveaxis(matrix, {0, 1}, {0, 0});
-       },
-       "an axis is named twice"},
-      {"split", [] { split(vector, 2); }, "split: axis 0 of [3] has no 2 pieces of one size"},
-      {"split position",
-       [] {
-         split(vector, {2, 1});
-       },
-       "split: position 1 of axis 0 of [3], expected ascending ones"},
-      {"diff", [] { diff(vector, -1); }, "diff: n is -1"},
-      {"squeeze", [] { squeeze(vector, {0}); }, "squeeze: axis 0 of [3] has size 3, expected 1"},
+      WRONG("take: index 5 is out of range for size 3", take(vector, five)),
+      WRONG("take: index -4 is out of range for size 3", take(vector, -4)),
+      WRONG("index 5 is out of range", take_along_axis(matrix, Array::from(std::vector<std::int32_t>{0, 5}, {1, 2}), 1)),
+      WRONG("indices are [2] for [2, 3], expected the same", take_along_axis(matrix, two, 1)),
+      WRONG("do not broadcast", take_along_axis(matrix, Array(Dtype::i32, {3, 1}), 1)),
+      WRONG("scatter_add: index 5 is out of range", scatter_add({3}, five, Array(Dtype::f32, {2}))),
+      WRONG("scatter: index 5 is out of range for size 3", scatter(vector, five, 1.0)),
+      WRONG("one_hot: index 5 is out of range for size 3", one_hot(five, 3)),
+      WRONG("slice: position 3 is out of range for size 3", slice(vector, {Index(3)})),
+      WRONG("axis -3 is out of range for shape [2, 3]", sum(matrix, {-3})),
+      WRONG("an axis is named twice", sum(matrix, {1, -1})),
+      WRONG("axis 3 is out of range for shape [2, 3, 1]", expand_dims(matrix, {3})),
+      WRONG("topk: k is 4 for axis 0 of [3]", topk(vector, 4)),
+      WRONG("repeat: -1 repeats, expected a number from 0 up", repeat(vector, -1)),
+      WRONG("moveaxis: 2 axes are moved to 1 places", moveaxis(matrix, {0, 1}, {0})),
+      WRONG("an axis is named twice", moveaxis(matrix, {0, 1}, {0, 0})),
+      WRONG("split: axis 0 of [3] has no 2 pieces of one size", split(vector, 2)),
+      WRONG("split: position 1 of axis 0 of [3], expected ascending ones", split(vector, {2, 1})),
+      WRONG("diff: n is -1", diff(vector, -1)),
+      WRONG("squeeze: axis 0 of [3] has size 3, expected 1", squeeze(vector, {0})),
       // shapes and types
-      {"broadcast", [] { vector + Array(Dtype::f32, {4}); }, "shapes [3] and [4] do not broadcast together"},
-      {"matmul", [] { matmul(matrix, matrix); }, "inner sizes 3 and 2 differ"},
-      {"einsum count", [] { einsum("ij,jk", {matrix}); }, "einsum: \"ij,jk\" names 2 operands, there are 1"},
-      {"einsum rank", [] { einsum("ijk->k", {matrix}); }, "einsum: \"ijk\" names an operand of shape [2, 3]"},
-      {"einsum sizes", [] { einsum("ii", {matrix}); }, "einsum: axis i has sizes 2 and 3"},
-      {"einsum result", [] { einsum("ij->k", {matrix}); }, "has an axis 'k' that no operand has, or twice"},
-      {"einsum dots",
-       [] {
-         einsum("..", {Array(Dtype::f32, {1, 1, 1})});
-       },
-       "einsum: \"..\" has a '.', expected letters, and `...` once for an operand at most"},
-      {"einsum dots twice", [] { einsum("......", {matrix}); }, "once for an operand at most"},
-      {"einsum dots broadcast",
-       [] {
-         einsum("...i,...i", {matrix, Array(Dtype::f32, {3, 3})});
-       },
-       "shapes [2] and [3] do not broadcast"},
-      {"einsum dots rank", [] { einsum("...ijk", {matrix}); }, "einsum: \"...ijk\" names an operand of shape [2, 3]"},
-      {"einsum dots result", [] { einsum("...i->i", {matrix}); },
-       "leaves the axes of `...` out of the result; put `...` there, and sum them afterwards"},
-      {"tril", [] { tril(vector); }, "tril: the array is [3], expected at least two axes"},
-      {"linspace", [] { linspace(0, 1, 3, Dtype::i32); }, "linspace: 3 numbers of i32, expected f64, f32, f16 or bf16"},
-      {"mask", [] { update(vector, matrix > 0, 1.0); }, "update: a mask of [2, 3] for [3]"},
-      {"concat", [] { concat({}, 0); }, "concat: no inputs"},
-      {"stack before the first axis",
-       [] {
-         stack({Tensor(1), Tensor(2)}, -2);
-       },
-       "stack: axis -2 of arrays [], expected"},
-      {"stack after the last",
-       [] {
-         stack({vector, vector}, 2);
-       },
-       "stack: axis 2 of arrays [3], expected -2 to 1"},
-      {"linspace of none", [] { linspace(0, 1, -3); }, "linspace: -3 numbers, expected 0 or more"},
-      {"conv of an empty window",
-       [] {
-         conv(images, Array(Dtype::f32, {4, 3, 0, 3}));
-       },
-       "conv: the filter [4, 3, 0, 3] has an empty window"},
-      {"deconv of an empty window",
-       [] {
-         deconv(images, Array(Dtype::f32, {3, 1, 0, 3}));
-       },
-       "deconv: the filter [3, 1, 0, 3] has an empty window"},
-      {"a step without a body", [] { Step(cpu(), Step::Body())({}); }, "the step has no body"},
+      WRONG("shapes [3] and [4] do not broadcast together", vector + Array(Dtype::f32, {4})),
+      WRONG("inner sizes 3 and 2 differ", matmul(matrix, matrix)),
+      WRONG("einsum: \"ij,jk\" names 2 operands, there are 1", einsum("ij,jk", {matrix})),
+      WRONG("einsum: \"ijk\" names an operand of shape [2, 3]", einsum("ijk->k", {matrix})),
+      WRONG("einsum: axis i has sizes 2 and 3", einsum("ii", {matrix})),
+      WRONG("has an axis 'k' that no operand has, or twice", einsum("ij->k", {matrix})),
+      WRONG("einsum: \"..\" has a '.', expected letters, and `...` once for an operand at most", einsum("..", {Array(Dtype::f32, {1, 1, 1})})),
+      WRONG("once for an operand at most", einsum("......", {matrix})),
+      WRONG("shapes [2] and [3] do not broadcast", einsum("...i,...i", {matrix, Array(Dtype::f32, {3, 3})})),
+      WRONG("einsum: \"...ijk\" names an operand of shape [2, 3]", einsum("...ijk", {matrix})),
+      WRONG("leaves the axes of `...` out of the result; put `...` there, and sum them afterwards", einsum("...i->i", {matrix})),
+      WRONG("tril: the array is [3], expected at least two axes", tril(vector)),
+      WRONG("linspace: 3 numbers of i32, expected f64, f32, f16 or bf16", linspace(0, 1, 3, Dtype::i32)),
+      WRONG("update: a mask of [2, 3] for [3]", update(vector, matrix > 0, 1.0)),
+      WRONG("concat: no inputs", concat({}, 0)),
+      WRONG("stack: axis -2 of arrays [], expected", stack({Tensor(1), Tensor(2)}, -2)),
+      WRONG("stack: axis 2 of arrays [3], expected -2 to 1", stack({vector, vector}, 2)),
+      WRONG("linspace: -3 numbers, expected 0 or more", linspace(0, 1, -3)),
+      WRONG("conv: the filter [4, 3, 0, 3] has an empty window", conv(images, Array(Dtype::f32, {4, 3, 0, 3}))),
+      WRONG("deconv: the filter [3, 1, 0, 3] has an empty window", deconv(images, Array(Dtype::f32, {3, 1, 0, 3}))),
+      WRONG("the step has no body", Step(cpu(), Step::Body())({})),
       {"a step that was moved",
        [] {
          Step step(cpu(), [](const Inputs&) { return Outputs{}; });
@@ -194,10 +119,8 @@ const std::vector<Row>& rows() {
          step({});
        },
        "the body of the step runs the step itself"},
-      {"a Variable of no state", [] { Variable(std::shared_ptr<VariableState>()); }, "a Variable is made of no state"},
-      {"a Variable of an empty state",
-       [] { Variable(std::make_shared<VariableState>(VariableState{.name = "v"})).array(); },
-       "variable \"v\" has no value; its state has neither a storage nor an init"},
+      WRONG("a Variable is made of no state", Variable(std::shared_ptr<VariableState>())),
+      WRONG("variable \"v\" has no value; its state has neither a storage nor an init", Variable(std::make_shared<VariableState>(VariableState{.name = "v"})).array()),
       {"a condition of many numbers",
        [] {
          Step(cpu(), [](const Inputs&) {
@@ -206,57 +129,24 @@ const std::vector<Row>& rows() {
          })({});
        },
        "rollback_unless: the condition has shape [3], expected one number"},
-      {"a parameter with a space", [] { Parameters().make("a b", {1}); },
-       "parameter name \"a b\", expected printable ASCII without / or spaces"},
-      {"a parameter under such a layer", [] { Parameters().scope("\xc3\xbc").make("w", {1}); },
-       ".w\", expected printable ASCII without / or spaces"},
-      {"gradient of many", [] { gradients(vector, std::vector<Tensor>{vector}); }, "the loss has shape [3]"},
-      {"item", [] { Array(Dtype::f32, {2}).item(); }, "item() of an array of shape [2], expected one element"},
-      {"data", [] { Array(Dtype::f32, {2}).data<double>(); }, "array holds f32, read as f64"},
+      WRONG("parameter name \"a b\", expected printable ASCII without / or spaces", Parameters().make("a b", {1})),
+      WRONG(".w\", expected printable ASCII without / or spaces", Parameters().scope("\xc3\xbc").make("w", {1})),
+      WRONG("the loss has shape [3]", gradients(vector, std::vector<Tensor>{vector})),
+      WRONG("item() of an array of shape [2], expected one element", Array(Dtype::f32, {2}).item()),
+      WRONG("array holds f32, read as f64", Array(Dtype::f32, {2}).data<double>()),
       // values that are not there
-      {"an empty Tensor", [] { Tensor() + 1; }, "an empty Tensor is used as a value"},
-      {"an expression's elements", [] { (vector + 1).array(); }, "a value that is not computed are read"},
-      {"an input outside its step", [] { evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), cpu()); },
-       "evaluate: the value depends on \"x\", which only has a value inside its Step"},
+      WRONG("an empty Tensor is used as a value", Tensor() + 1),
+      WRONG("a value that is not computed are read", (vector + 1).array()),
+      WRONG("evaluate: the value depends on \"x\", which only has a value inside its Step", evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), cpu())),
       // memory of others
-      {"wrap null", [] { wrap(nullptr, {2}, Dtype::f32, cpu()); }, "wrap: the address is null, expected 2 elements of"},
-      {"null array", [] { from_dlpack(nullptr, cpu()); }, "dlpack: the array is a null pointer"},
-      {"rank -1",
-       [] {
-         dlpack::Managed array = foreign(-1, sizes, memory);
-         from_dlpack(&array, cpu());
-       },
-       "dlpack: an array of rank -1, expected 0 to 64 axes"},
-      {"rank 1e9",
-       [] {
-         dlpack::Managed array = foreign(1000000000, sizes, memory);
-         from_dlpack(&array, cpu());
-       },
-       "dlpack: an array of rank 1000000000, expected 0 to 64 axes"},
-      {"no shape",
-       [] {
-         dlpack::Managed array = foreign(2, nullptr, memory);
-         from_dlpack(&array, cpu());
-       },
-       "dlpack: an array of rank 2 without a shape"},
-      {"no memory",
-       [] {
-         dlpack::Managed array = foreign(2, sizes, nullptr);
-         from_dlpack(&array, cpu());
-       },
-       "dlpack: the address of an array of shape [2, 2] is null"},
-      {"negative size",
-       [] {
-         dlpack::Managed array = foreign(2, negative, memory);
-         from_dlpack(&array, cpu());
-       },
-       "shape [2, -2] has a negative size"},
-      {"huge",
-       [] {
-         dlpack::Managed array = foreign(2, huge, memory);
-         from_dlpack(&array, cpu());
-       },
-       "has more than 2^48 elements"},
+      WRONG("wrap: the address is null, expected 2 elements of", wrap(nullptr, {2}, Dtype::f32, cpu())),
+      WRONG("dlpack: the array is a null pointer", from_dlpack(nullptr, cpu())),
+      WRONG("dlpack: an array of rank -1, expected 0 to 64 axes", take_foreign(-1, sizes, memory)),
+      WRONG("dlpack: an array of rank 1000000000, expected 0 to 64 axes", take_foreign(1000000000, sizes, memory)),
+      WRONG("dlpack: an array of rank 2 without a shape", take_foreign(2, nullptr, memory)),
+      WRONG("dlpack: the address of an array of shape [2, 2] is null", take_foreign(2, sizes, nullptr)),
+      WRONG("shape [2, -2] has a negative size", take_foreign(2, negative, memory)),
+      WRONG("has more than 2^48 elements", take_foreign(2, huge, memory)),
   };
   return table;
 }
@@ -265,7 +155,7 @@ TEST(Misuse, IsOneLine) {
   if (cpu().name() != "cpu") GTEST_SKIP() << "the rows do not depend on the backend";
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.what);
-    testing::expect_error(row.action, row.line);
+    EXPECT_FAULT(usage, row.line, row.action());
   }
 }
 

@@ -313,23 +313,6 @@ TEST(Fusion, RandomConcatsEqualTheirOpsOneAfterAnother) {
   }
 }
 
-// The CPU, which counts what it compiles.
-class CountingBackend final : public Backend {
- public:
-  int compiled = 0;
-  std::string name() const override { return "counting"; }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t bytes) override { inner_->upload(from, to, bytes); }
-  void download(Buffer& from, void* to, std::int64_t bytes) override { inner_->download(from, to, bytes); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override {
-    ++compiled;
-    return inner_->compile(plan);
-  }
-
- private:
-  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
-};
-
 TEST(Fusion, EqualStructuresShareAPlanAndNumbersAreArguments) {
   CountingBackend backend;
   for (double c : {2.5, 3.25, 17.125}) {

@@ -67,7 +67,7 @@ TEST(Precision, NamesGoBothWaysAndAWrongOneIsNamed) {
     const auto precision = static_cast<PrecisionPolicy>(i);
     EXPECT_EQ(precision_named(to_string(precision)), precision);
   }
-  expect_error([] { precision_named("fp8"); }, "precision is \"fp8\", expected one of ieee, fp32, tf32, fp16");
+  EXPECT_FAULT(usage, "precision is \"fp8\", expected one of ieee, fp32, tf32, fp16", precision_named("fp8"));
 }
 
 TEST(Precision, ActivationsAreHalvesAndStateIsNot) {

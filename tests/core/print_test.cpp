@@ -97,8 +97,8 @@ TEST(Print, LiteralsAreWhatTheirBracesShow) {
     EXPECT_EQ(row.value.dtype(), row.dtype);
     EXPECT_EQ(row.value.shape(), row.shape);
   }
-  testing::expect_error([] { Tensor{{1, 2}, {3}}; }, "rows of the shapes [2] and [1], expected one shape");
-  testing::expect_error([] { Tensor{(std::int64_t{1} << 53) + 2}; }, "expected at most 2^53");
+  EXPECT_FAULT(usage, "rows of the shapes [2] and [1], expected one shape", Tensor{{1, 2}, {3}});
+  EXPECT_FAULT(usage, "expected at most 2^53", Tensor{(std::int64_t{1} << 53) + 2});
 }
 
 TEST(Print, TensorsPrintWhatTheyAre) {

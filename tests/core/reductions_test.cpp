@@ -126,7 +126,7 @@ TEST(Reductions, OfNothing) {
   expect_values(max(empty, {1}, false), {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}, 0);
   EXPECT_EQ(sum(empty, {0}).shape(), (Shape{1, 0, 3}));
   expect_values(sum(empty, {0}), {}, 0);
-  expect_error([&] { argmax(empty, {1}); }, "argmax: there is nothing to choose from in [2, 0, 3]");
+  EXPECT_FAULT(usage, "argmax: there is nothing to choose from in [2, 0, 3]", argmax(empty, {1}));
 }
 
 // No factor makes the sum of nothing another, and nothing it is of has a slope.

@@ -170,15 +170,12 @@ TEST(Resize, NearestKeepsTypesAndInterpolationOfIntegersIsF32) {
 
 TEST(Resize, Mistakes) {
   const Tensor x = zeros({1, 2, 4, 4});
-  expect_error([] { resize(zeros({4, 4}), {2}); }, "resize: input is [4, 4], expected [N, C, spatial...]");
-  expect_error([&] { resize(x, {2}); }, "resize: 1 sizes for input [1, 2, 4, 4], expected one for each spatial axis");
-  expect_error([&] { resize(x, {2, 0}); }, "resize: axis 3 of [1, 2, 4, 4] to size 0, expected sizes of at least 1");
-  expect_error([] { resize(zeros({1, 2, 0}), {2}); }, "resize: axis 2 of [1, 2, 0] to size 2");
-  expect_error(
-      [&] {
-        resize(x, {2, 2}, {.antialias = true});
-      },
-      "resize: align_corners and antialias are for linear and cubic, the mode is nearest");
+  EXPECT_FAULT(usage, "resize: input is [4, 4], expected [N, C, spatial...]", resize(zeros({4, 4}), {2}));
+  EXPECT_FAULT(usage, "resize: 1 sizes for input [1, 2, 4, 4], expected one for each spatial axis", resize(x, {2}));
+  EXPECT_FAULT(usage, "resize: axis 3 of [1, 2, 4, 4] to size 0, expected sizes of at least 1", resize(x, {2, 0}));
+  EXPECT_FAULT(usage, "resize: axis 2 of [1, 2, 0] to size 2", resize(zeros({1, 2, 0}), {2}));
+  EXPECT_FAULT(usage, "resize: align_corners and antialias are for linear and cubic, the mode is nearest",
+               resize(x, {2, 2}, {.antialias = true}));
 }
 
 }  // namespace

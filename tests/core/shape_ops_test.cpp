@@ -160,21 +160,21 @@ TEST(Views, RandomNumbersDependOnStreamStepAndElementAlone) {
 
 TEST(Views, BadInput) {
   const Tensor x = zeros({2, 3});
-  expect_error([&] { reshape(x, {4, 2}); }, "reshape: [2, 3] has 6 elements, [4, 2] has 8");
-  expect_error([&] { reshape(x, {4, -1}); }, "reshape: [2, 3] does not fill [4, -1]");
-  expect_error([&] { slice(x, {2}); }, "slice: position 2 is out of range for size 2");
-  expect_error([&] { slice(x, {0, 0, 0}); }, "slice: 3 indices for shape [2, 3]");
-  expect_error([&] { Index::range(0, 1, 0); }, "slice: the step is 0");
-  expect_error([&] { permute(x, {0, 0}); }, "an axis is named twice");
-  expect_error([&] { squeeze(x, {0}); }, "squeeze: axis 0 of [2, 3] has size 2");
-  expect_error([&] { concat({x, zeros({3, 3})}, 1); }, "concat: shapes [2, 3] and [3, 3] differ outside axis 1");
-  expect_error([&] { concat({}, 0); }, "concat: no inputs");
-  expect_error([&] { broadcast_to(x, {3, 3}); }, "do not broadcast");
-  expect_error([&] { sum(x, {2}); }, "axis 2 is out of range for shape [2, 3]");
-  expect_error([&] { Shape({-1}); }, "has a negative size");
-  expect_error([&] { Shape(std::vector<std::int64_t>(65, 1)); }, "a shape of 65 axes, expected at most 64");
-  expect_error([&] { evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), testing::cpu()); },
-               "depends on \"x\"");
+  EXPECT_FAULT(usage, "reshape: [2, 3] has 6 elements, [4, 2] has 8", reshape(x, {4, 2}));
+  EXPECT_FAULT(usage, "reshape: [2, 3] does not fill [4, -1]", reshape(x, {4, -1}));
+  EXPECT_FAULT(usage, "slice: position 2 is out of range for size 2", slice(x, {2}));
+  EXPECT_FAULT(usage, "slice: 3 indices for shape [2, 3]", slice(x, {0, 0, 0}));
+  EXPECT_FAULT(usage, "slice: the step is 0", Index::range(0, 1, 0));
+  EXPECT_FAULT(usage, "an axis is named twice", permute(x, {0, 0}));
+  EXPECT_FAULT(usage, "squeeze: axis 0 of [2, 3] has size 2", squeeze(x, {0}));
+  EXPECT_FAULT(usage, "concat: shapes [2, 3] and [3, 3] differ outside axis 1", concat({x, zeros({3, 3})}, 1));
+  EXPECT_FAULT(usage, "concat: no inputs", concat({}, 0));
+  EXPECT_FAULT(usage, "do not broadcast", broadcast_to(x, {3, 3}));
+  EXPECT_FAULT(usage, "axis 2 is out of range for shape [2, 3]", sum(x, {2}));
+  EXPECT_FAULT(usage, "has a negative size", Shape({-1}));
+  EXPECT_FAULT(usage, "a shape of 65 axes, expected at most 64", Shape(std::vector<std::int64_t>(65, 1)));
+  EXPECT_FAULT(usage, "depends on \"x\"",
+               evaluate(Tensor::make(Input{.name = "x"}, {}, {}, Dtype::f32), testing::cpu()));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(Sorting, SearchedPlacesAreTheLibrarys) {
   const Tensor with_nan{1.0, kInf, kNan, kNan};
   expect_values(searchsorted(with_nan, Tensor{{kInf, kNan}, {0.0, -kInf}}), {1, 2, 0, 0}, 0);
   expect_values(searchsorted(with_nan, Tensor{{kInf, kNan}, {0.0, -kInf}}, true), {2, 4, 0, 0}, 0);
-  testing::expect_error([] { searchsorted(Tensor{{1.0}}, 1.0); }, "sorted values are [1, 1], expected one axis");
+  EXPECT_FAULT(usage, "sorted values are [1, 1], expected one axis", searchsorted(Tensor{{1.0}}, 1.0));
 }
 
 TEST(Sorting, Gradients) {

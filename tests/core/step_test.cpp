@@ -44,8 +44,8 @@ TEST(Variable, OutsideReadersKeepTheirValueWhileAStepRuns) {
 
 TEST(Variable, SetOfAnUnevaluatedExpressionOutsideAStepIsAnError) {
   Variable v("v", numbers({1, 2}));
-  expect_error([&] { v.set(v * 2); }, "variable v is set outside a Step to a value that is not computed; do so in a");
-  expect_error([&] { v.set(numbers({1, 2, 3})); }, "variable v of shape [2] is set to a value of shape [3]");
+  EXPECT_FAULT(usage, "variable v is set outside a Step to a value that is not computed; do so in a", v.set(v * 2));
+  EXPECT_FAULT(usage, "variable v of shape [2] is set to a value of shape [3]", v.set(numbers({1, 2, 3})));
   v.set(evaluate(v * 2, cpu()));
   expect_values(v, {2, 4}, 0);
   v.set(7);
@@ -91,8 +91,8 @@ TEST(Variable, OutlivesABackend) {
     EXPECT_EQ(v.array().to_vector<float>(), (std::vector<float>{2, 3}));
     expect_values(v * 2, {4, 6}, 0);
   } else {
-    expect_error([&] { v.array(); }, "read after the backend that held it");
-    expect_error([&] { evaluate(v * 2, cpu()); }, "read after the backend that held it");
+    EXPECT_FAULT(usage, "read after the backend that held it", v.array());
+    EXPECT_FAULT(usage, "read after the backend that held it", evaluate(v * 2, cpu()));
   }
   v.set(numbers({5, 6}));
   expect_values(v * 2, {10, 12}, 0);
@@ -155,29 +155,11 @@ TEST(Step, InputsMayBeExpressionsAndNumbers) {
   expect_values(step({{"x", numbers({1, 2})}, {"by", 0}}).at("y"), {2, 4}, 0);
   Trace trace;
   const Variable v("v", numbers({1, 2}));
-  expect_error([&] { step({{"x", v.value() * 1.5}, {"by", 1}}); }, "the step's input \"x\" depends on \"v\"");
+  EXPECT_FAULT(usage, "the step's input \"x\" depends on \"v\"", step({{"x", v.value() * 1.5}, {"by", 1}}));
 }
 
-// The CPU, which wants channels last and counts what comes back to the host.
-class ChannelsLast final : public Backend {
- public:
-  int downloads = 0;
-  std::string name() const override { return "channels last"; }
-  Target target() const override { return {.channels_last = true}; }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t bytes) override { inner_->upload(from, to, bytes); }
-  void download(Buffer& from, void* to, std::int64_t bytes) override {
-    ++downloads;
-    inner_->download(from, to, bytes);
-  }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
-
- private:
-  std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
-};
-
 TEST(Step, AFilterGradientGoesToAnotherStepAsItLies) {
-  ChannelsLast backend;
+  CountingBackend backend({.channels_last = true});
   const Array images = testing::random_array({2, 3, 5, 5}, -1, 1, 1).to(Dtype::f32);
   const Variable filter("filter", testing::random_array({4, 3, 3, 3}, -1, 1, 2).to(Dtype::f32));
   Step backward(backend, [&](const Inputs& in) {
@@ -193,21 +175,7 @@ TEST(Step, AFilterGradientGoesToAnotherStepAsItLies) {
 }
 
 TEST(Step, UnchangedInputsAreUploadedOnce) {
-  class Uploads final : public Backend {
-   public:
-    int uploads = 0;
-    std::string name() const override { return "uploads"; }
-    std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return inner_->allocate(size_bytes); }
-    void upload(const void* from, Buffer& to, std::int64_t bytes) override {
-      ++uploads;
-      inner_->upload(from, to, bytes);
-    }
-    void download(Buffer& from, void* to, std::int64_t bytes) override { inner_->download(from, to, bytes); }
-    std::unique_ptr<Executable> compile(const Plan& plan) override { return inner_->compile(plan); }
-
-   private:
-    std::shared_ptr<Backend> inner_ = make_cpu_backend(1);
-  } backend;
+  CountingBackend backend;
   Step step(backend, [](const Inputs& in) { return Outputs{{"y", in["x"] + 1}}; });
   const Tensor a = numbers({1, 2}), b = numbers({3, 4});
   for (const Tensor& x : {a, a, b, b, a}) {
@@ -223,8 +191,8 @@ TEST(Step, ATraceThatThrowsChangesNothing) {
     v.set(v + 1);
     return Outputs{{"y", in["x"] + in["missing"]}};
   });
-  expect_error([&] { step({{"x", numbers({1})}}); }, "the step has no input \"missing\", only: x");
-  expect_error([&] { step({}); }, "\", nor any other");
+  EXPECT_FAULT(usage, "the step has no input \"missing\", only: x", step({{"x", numbers({1})}}));
+  EXPECT_FAULT(usage, "\", nor any other", step({}));
   expect_values(v, {1, 2}, 0);
   {
     Trace trace;
@@ -286,7 +254,7 @@ TEST(Parameters, NamesScopesAndSeeds) {
   EXPECT_EQ(p.count(), 12);
   EXPECT_EQ(p.find("features.0.weight"), w);
   EXPECT_FALSE(p.find("weight"));
-  expect_error([&] { inner.make("weight", {1}); }, "parameter name features.0.weight is taken");
+  EXPECT_FAULT(usage, "parameter name features.0.weight is taken", inner.make("weight", {1}));
   const auto values = w.array().to_vector<float>();
   EXPECT_EQ(values, Parameters(3).make("features.0.weight", {4, 3}, Init::kaiming()).array().to_vector<float>());
   EXPECT_NE(values, Parameters(4).make("features.0.weight", {4, 3}, Init::kaiming()).array().to_vector<float>());
@@ -337,21 +305,18 @@ TEST(Autograd, UnreachedIsZeroAndBadLossesAreNamed) {
   const auto g = gradients(sum(square(v)), std::vector<Variable>{v, u});
   expect_values(g[0].value, {2, 4}, 0);
   expect_values(g[1].value, {0}, 0);
-  expect_error([&] { gradients(square(v), std::vector<Variable>{v}); },
-               "gradients: the loss has shape [2], expected one element");
-  expect_error([&] { gradients(sum(cast(v, Dtype::i32)), std::vector<Variable>{v}); },
-               "the loss is i32, expected a floating type");
+  EXPECT_FAULT(usage, "gradients: the loss has shape [2], expected one element",
+               gradients(square(v), std::vector<Variable>{v}));
+  EXPECT_FAULT(usage, "the loss is i32, expected a floating type",
+               gradients(sum(cast(v, Dtype::i32)), std::vector<Variable>{v}));
   expect_values(gradients(sum(stop_gradient(v) * v), std::vector<Variable>{v})[0].value, {1, 2}, 0);
 }
 
 TEST(Errors, ScopesNameThePlace) {
   const Scope outer("features");
   const Scope inner("3", "conv2d");
-  expect_error(
-      [] {
-        check(false, "input is ", Shape{128, 9216}, ", expected [N, C, H, W]");
-      },
-      "features.3 (conv2d): input is [128, 9216], expected [N, C, H, W]");
+  EXPECT_FAULT(usage, "features.3 (conv2d): input is [128, 9216], expected [N, C, H, W]",
+               check(false, "input is ", Shape{128, 9216}, ", expected [N, C, H, W]"));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Helpers for core's tests: a backend, random arrays, and gradients checked against central differences in f64.
 #pragma once
 
+#include "nixie/backends/cpu/backend.h"
 #include "nixie/core/base/random.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/state/autograd.h"
 #include "nixie/core/step.h"
@@ -12,6 +14,30 @@ namespace nixie::testing {
 
 /// The backend under test: the CPU, or what NIXIE_TEST_BACKEND names.
 inline Backend& cpu() { return test_backend(); }
+
+/// The CPU, which counts what is asked of it and shares no memory with other backends.
+class CountingBackend final : public ForwardingBackend {
+ public:
+  explicit CountingBackend(Target target = {}) : ForwardingBackend(make_cpu_backend(1)), target_(std::move(target)) {}
+  int uploads = 0, downloads = 0, compiled = 0;
+  Target target() const override { return target_; }
+  MemoryPlace memory_place() const override { return {}; }
+  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
+    ++uploads;
+    ForwardingBackend::upload(from, to, size_bytes);
+  }
+  void download(Buffer& from, void* to, std::int64_t size_bytes) override {
+    ++downloads;
+    ForwardingBackend::download(from, to, size_bytes);
+  }
+  std::unique_ptr<Executable> compile(const Plan& plan) override {
+    ++compiled;
+    return ForwardingBackend::compile(plan);
+  }
+
+ private:
+  Target target_;
+};
 
 /// Numbers in [low, high), f64.
 inline Array random_array(const Shape& shape, double low, double high, unsigned seed) {
@@ -68,13 +94,6 @@ inline void expect_gradients(const Function& f, const std::vector<Array>& inputs
       EXPECT_NEAR(gradient[i], numeric, 1e-7 * scale) << "input " << k << ", element " << i;
     }
   }
-}
-
-/// Expects a usage Error whose line contains the text.
-template <class Body>
-void expect_error(Body&& body, const std::string& text) {
-  const std::string line = error_of(body);
-  EXPECT_THAT(line, HasSubstr(text));
 }
 
 }  // namespace nixie::testing

@@ -1,9 +1,9 @@
 // Several threads and several backends on the values of one model.
 #include <latch>
 
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/state/variable_memory.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/core/support.h"
 
 namespace nixie::testing {
@@ -13,22 +13,10 @@ Tensor numbers(const std::vector<float>& values) {
   return Array::from(values, {static_cast<std::int64_t>(values.size())});
 }
 
-/// Counts what is sent, and shares no memory with other backends.
-class Counting final : public Forwarding {
- public:
-  Counting() : Forwarding(make_cpu_backend(1)) {}
-  MemoryPlace memory_place() const override { return {}; }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override {
-    ++uploads;
-    Forwarding::upload(from, to, size_bytes);
-  }
-  int uploads = 0;
-};
-
 /// Its runs wait in the middle until they are let go on.
-class Pausing final : public Forwarding {
+class Pausing final : public ForwardingBackend {
  public:
-  Pausing() : Forwarding(make_cpu_backend(1)) {}
+  Pausing() : ForwardingBackend(make_cpu_backend(1)) {}
   std::unique_ptr<Executable> compile(const Plan& plan) override {
     return std::make_unique<Run>(*this, inner()->compile(plan));
   }
@@ -136,13 +124,13 @@ TEST(SeveralBackends, SharedWeightsOutliveThem) {
 // Memory of their own is lost with them.
 TEST(SeveralBackends, OthersTakeTheirCopiesAlong) {
   const Variable v("v", numbers({1, 2}).array());
-  evaluate(v + 1, *std::make_unique<Counting>());
+  evaluate(v + 1, *std::make_unique<CountingBackend>());
   EXPECT_THAT(error_of([&] { v.array(); }), HasSubstr("v f32 [2] is read after the backend that held it"));
 }
 
 TEST(SeveralBackends, WeightsAreSentOnceToEach) {
   const Variable v("v", numbers({1, 2}).array());
-  Counting a, b;
+  CountingBackend a, b;
   Step on_a(a, [&](const Inputs&) { return Outputs{{"y", v * 2}}; });
   Step on_b(b, [&](const Inputs&) { return Outputs{{"y", v * 2}}; });
   const auto both = [&] {
@@ -161,7 +149,7 @@ TEST(SeveralBackends, WeightsAreSentOnceToEach) {
 
 TEST(SeveralBackends, AChangeOnOneIsSeenByTheOthers) {
   const Variable v("v", numbers({1, 2}).array());
-  Counting a, b;
+  CountingBackend a, b;
   const auto c = make_cpu_backend(1);
   Step train(a, [&](const Inputs&) {
     v.set(v * 2);

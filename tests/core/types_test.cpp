@@ -166,7 +166,7 @@ TEST(Types, ElementwiseOpsOfManyInputs) {
   for (unsigned i = 0; i < 5; ++i) x.push_back(testing::random_array({2, 3}, -2, 2, i));
   testing::expect_gradients([&](const std::vector<Tensor>& v) { return blend(v[0], v[1], v[2], v[3], v[4]); }, x);
   expect_values(blend(2.0, 3.0, 4.0, 5.0, 6.0), {32}, 0);
-  testing::expect_error([&] { blend(1.0, 2.0); }, "blend_for_test: 2 inputs, expected 5");
+  EXPECT_FAULT(usage, "blend_for_test: 2 inputs, expected 5", blend(1.0, 2.0));
 }
 
 TEST(Types, WhereAndCastHaveGradients) {
@@ -256,8 +256,8 @@ TEST(Types, CastsOfWideIntegersSaturate) {
 
 TEST(Types, ProductsOfWideIntegersAreRefused) {
   const Tensor x = zeros({2, 2}, Dtype::i64);
-  testing::expect_error([&] { matmul(x, x); }, "products and convolutions are not computed in i64; cast to i32 or f64");
-  testing::expect_error([&] { max_pool(reshape(x, {1, 1, 2, 2}), {}); }, "pooling is not computed in i64");
+  EXPECT_FAULT(usage, "products and convolutions are not computed in i64; cast to i32 or f64", matmul(x, x));
+  EXPECT_FAULT(usage, "pooling is not computed in i64", max_pool(reshape(x, {1, 1, 2, 2}), {}));
 }
 
 // Values are numpy's; where numpy refuses (the difference of bools), they are those of the numbers 0 and 1.
@@ -332,11 +332,11 @@ TEST(Types, LogicalOperatorsAreElementwise) {
 }
 
 TEST(Types, WrongTypesAreNamed) {
-  testing::expect_error([] { zeros({2}) & zeros({2}); }, "bit_and: input is f32, expected an integer type");
-  testing::expect_error([] { take(zeros({3}), zeros({2})); }, "take: indices are f32, expected an integer type");
-  testing::expect_error(
-      [] { dtype_named("f8"); },
-      "dtype \"f8\" is unknown, expected one of f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, u8, i8, bool");
+  EXPECT_FAULT(usage, "bit_and: input is f32, expected an integer type", zeros({2}) & zeros({2}));
+  EXPECT_FAULT(usage, "take: indices are f32, expected an integer type", take(zeros({3}), zeros({2})));
+  EXPECT_FAULT(usage,
+               "dtype \"f8\" is unknown, expected one of f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, u8, i8, bool",
+               dtype_named("f8"));
 }
 
 }  // namespace

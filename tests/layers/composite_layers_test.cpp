@@ -5,13 +5,10 @@
 namespace nixie {
 namespace {
 
+using reference::elementwise;
 using reference::Named;
 using reference::Pooling;
 using reference::Values;
-
-reference::Function elementwise(double (*f)(double)) {
-  return [=](const Named&, const Values& x) { return reference::map(x, f); };
-}
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -94,25 +91,8 @@ Values shuffled(const Values& x, std::int64_t groups) {
 }
 
 Values squeeze_excite(const Named& p, const Values& x) {
-  const std::int64_t n = x.shape[0], c = x.shape[1], inner = x.shape[2] * x.shape[3], squeeze = p.at("fc1.bias").size();
-  Values y = x;
-  for (std::int64_t s = 0; s < n; ++s) {
-    std::vector<double> mean(static_cast<std::size_t>(c), 0.0), middle;
-    for (std::int64_t i = 0; i < c * inner; ++i)
-      mean[static_cast<std::size_t>(i / inner)] += x[s * c * inner + i] / static_cast<double>(inner);
-    for (std::int64_t k = 0; k < squeeze; ++k) {
-      double sum = p.at("fc1.bias")[k];
-      for (std::int64_t i = 0; i < c; ++i) sum += p.at("fc1.weight")[k * c + i] * mean[static_cast<std::size_t>(i)];
-      middle.push_back(std::max(0.0, sum));
-    }
-    for (std::int64_t i = 0; i < c; ++i) {
-      double sum = p.at("fc2.bias")[i];
-      for (std::int64_t k = 0; k < squeeze; ++k)
-        sum += p.at("fc2.weight")[i * squeeze + k] * middle[static_cast<std::size_t>(k)];
-      for (std::int64_t j = 0; j < inner; ++j) y[(s * c + i) * inner + j] *= sigmoid_of(sum);
-    }
-  }
-  return y;
+  return reference::gated(
+      p, x, [](double v) { return std::max(0.0, v); }, sigmoid_of);
 }
 
 reference::Function prelu(bool per_channel) {
@@ -147,119 +127,93 @@ std::int64_t mirrored(std::int64_t i, std::int64_t pad, std::int64_t size) {
 
 std::vector<LayerCase> composite_layer_cases() {
   return {
-      {"", LayerNorm{}, {3, 6}, normalised(6, 1e-5, [](std::int64_t i) { return i % 6; })},
-      {"", LayerNorm{.eps = 0.1}, {2, 3, 2, 2}, normalised(12, 0.1, [](std::int64_t i) { return i % 12; })},
-      {"", LayerNorm{.first = 2}, {2, 3, 5}, normalised(5, 1e-5, [](std::int64_t i) { return i % 5; })},
-      {"", LayerNorm{.affine = false}, {3, 4}, normalised(4, 1e-5, {})},
-      {"", LayerNorm{.first = 1, .last = 1}, {2, 3, 2, 4}, normalised_channels()},
-      {"", LayerNorm{.first = 1, .last = 2, .affine = false}, {2, 3, 4}, normalised(12, 1e-5, {})},
-      {"", GroupNorm{.groups = 2}, {2, 4, 3, 2}, normalised(12, 1e-5, [](std::int64_t i) { return i / 6 % 4; })},
-      {"", GroupNorm{.groups = 1}, {2, 3, 4}, normalised(12, 1e-5, [](std::int64_t i) { return i / 4 % 3; })},
-      {"", GroupNorm{.groups = 2, .affine = false}, {3, 8}, normalised(4, 1e-5, {})},
-      {"", GroupNorm{.groups = 4}, {2, 4, 3, 2}, normalised(6, 1e-5, [](std::int64_t i) { return i / 6 % 4; })},
-      {"", GroupNorm{.groups = 3, .affine = false}, {2, 6, 1, 3}, normalised(6, 1e-5, {})},
-      {"", LeakyRelu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.01 * x; }), false, 1e-4},
-      {"", Prelu{}, {3, 4, 2}, prelu(false), false, 1e-4},
-      {"", Prelu{.per_channel = true}, {3, 4, 2, 2}, prelu(true), false, 1e-4},
-      {"", Prelu{.per_channel = true}, {3, 4}, prelu(true), false, 1e-4},
-      {"", Silu{}, {3, 5}, elementwise([](double x) { return x * sigmoid_of(x); })},
-      {"", HardSwish{}, {3, 5}, elementwise([](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; })},
-      {"beyond the bends",
-       Sequential{ReshapeTo{.sizes = {5}}, Linear{.out = 3}, HardSwish{}},
-       {4, 5},
-       [](const Named& p, const Values& x) {
-         Values y(Shape{4, 3});
-         for (std::int64_t i = 0; i < 12; ++i) {
-           for (std::int64_t k = 0; k < 5; ++k) y[i] += x[i / 3 * 5 + k] * p.at("1.weight")[i % 3 * 5 + k];
-           y[i] += p.at("1.bias")[i % 3];
-           y[i] *= std::clamp(y[i] + 3, 0.0, 6.0) / 6;
-         }
-         return y;
-       }},
-      {"", Softplus{}, {3, 5}, elementwise([](double x) { return std::log1p(std::exp(x)); })},
-      {"", Softplus{.beta = 2}, {3, 5}, elementwise([](double x) { return std::log1p(std::exp(2 * x)) / 2; })},
-      {"",
-       Upsample{},
-       {2, 2, 3, 2},
-       [](const Named&, const Values& x) {
-         return picked(
-             x, 6, 4, [](std::int64_t i) { return i / 2; }, [](std::int64_t j) { return j / 2; });
-       }},
-      {"",
-       Upsample{.factor = {1, 3}},
-       {1, 2, 3, 2},
-       [](const Named&, const Values& x) {
-         return picked(
-             x, 3, 6, [](std::int64_t i) { return i; }, [](std::int64_t j) { return j / 3; });
-       }},
-      {"", Upsample{.mode = "bilinear"}, {2, 2, 3, 4}, [](const Named&, const Values& x) { return bilinear(x, 2, 2); }},
-      {"",
-       Upsample{.factor = {3, 1}, .mode = "bilinear"},
-       {1, 2, 1, 3},
-       [](const Named&, const Values& x) { return bilinear(x, 3, 1); }},
-      {"",
-       Upsample{.factor = {4, 5}, .mode = "bilinear"},
-       {1, 3, 3, 2},
-       [](const Named&, const Values& x) { return bilinear(x, 4, 5); }},
-      {"to a size",
-       Upsample{.size = {2, 5}},
-       {1, 2, 3, 2},
-       [](const Named&, const Values& x) {
-         return picked(
-             x, 2, 5, [](std::int64_t i) { return i * 3 / 2; }, [](std::int64_t j) { return j * 2 / 5; });
-       }},
-      {"to a size, the ends in place",
-       Upsample{.size = 5, .mode = "linear", .align_corners = true},
-       {1, 2, 3},
-       [](const Named&, const Values& x) {
-         Values y(Shape{1, 2, 5});
-         for (std::int64_t k = 0; k < 10; ++k) y[k] = (x[k / 5 * 3 + k % 5 / 2] + x[k / 5 * 3 + (k % 5 + 1) / 2]) / 2;
-         return y;
-       }},
-      {"",
-       PadSides{},
-       {2, 2, 3, 2},
-       [](const Named&, const Values& x) {
-         return picked(
-             x, 5, 4, [](std::int64_t i) { return i - 1; }, [](std::int64_t j) { return j - 1; });
-       }},
-      {"",
-       PadSides{.pad = {2, 1}, .mode = "reflect"},
-       {2, 2, 4, 3},
-       [](const Named&, const Values& x) {
-         return picked(
-             x, 8, 5, [](std::int64_t i) { return mirrored(i, 2, 4); },
-             [](std::int64_t j) { return mirrored(j, 1, 3); });
-       }},
-      {"", ChannelShuffle{}, {2, 6, 2}, [](const Named&, const Values& x) { return shuffled(x, 2); }},
-      {"", ChannelShuffle{.groups = 3}, {2, 6, 2, 2}, [](const Named&, const Values& x) { return shuffled(x, 3); }},
-      {"", SqueezeExcite{.squeeze = 3}, {2, 4, 3, 2}, squeeze_excite, false, 1e-4},
-      {"evaluation", Dropout2d{}, {3, 5, 2}, elementwise([](double x) { return x; })},
-      {"keeps nothing", Dropout2d{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true},
-      {"",
-       L2Pool1d{.window = 3, .stride = 1},
-       {2, 2, 6},
-       [](const Named&, const Values& x) {
-         return reference::pool(x, Pooling::l2, {{3}, {1}, {0}, {}});
-       }},
-      {"",
-       L2Pool3d{},
-       {1, 2, 2, 4, 2},
-       [](const Named&, const Values& x) {
-         return reference::pool(x, Pooling::l2, {{2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {}});
-       }},
-      {"odd kernel",
-       Conv2d{.out = 2, .kernel = {3, 5}, .pad = PerAxis::same()},
-       {2, 2, 4, 5},
-       same_conv({1, 2}, {1, 2}, {1, 1})},
-      {"even kernel",
-       Conv2d{.out = 2, .kernel = {2, 4}, .pad = PerAxis::same()},
-       {1, 2, 4, 5},
-       same_conv({0, 1}, {1, 2}, {1, 1})},
-      {"dilated",
-       Conv2d{.out = 2, .kernel = {2, 3}, .pad = PerAxis::same(), .dilation = {3, 2}},
-       {1, 2, 4, 5},
-       same_conv({1, 2}, {2, 2}, {3, 2})},
+      row("", LayerNorm{}, {3, 6}, normalised(6, 1e-5, [](std::int64_t i) { return i % 6; })),
+      row("", LayerNorm{.eps = 0.1}, {2, 3, 2, 2}, normalised(12, 0.1, [](std::int64_t i) { return i % 12; })),
+      row("", LayerNorm{.first = 2}, {2, 3, 5}, normalised(5, 1e-5, [](std::int64_t i) { return i % 5; })),
+      row("", LayerNorm{.affine = false}, {3, 4}, normalised(4, 1e-5, {})),
+      row("", LayerNorm{.first = 1, .last = 1}, {2, 3, 2, 4}, normalised_channels()),
+      row("", LayerNorm{.first = 1, .last = 2, .affine = false}, {2, 3, 4}, normalised(12, 1e-5, {})),
+      row("", GroupNorm{.groups = 2}, {2, 4, 3, 2}, normalised(12, 1e-5, [](std::int64_t i) { return i / 6 % 4; })),
+      row("", GroupNorm{.groups = 1}, {2, 3, 4}, normalised(12, 1e-5, [](std::int64_t i) { return i / 4 % 3; })),
+      row("", GroupNorm{.groups = 2, .affine = false}, {3, 8}, normalised(4, 1e-5, {})),
+      row("", GroupNorm{.groups = 4}, {2, 4, 3, 2}, normalised(6, 1e-5, [](std::int64_t i) { return i / 6 % 4; })),
+      row("", GroupNorm{.groups = 3, .affine = false}, {2, 6, 1, 3}, normalised(6, 1e-5, {})),
+      row("", LeakyRelu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.01 * x; }), false, 1e-4),
+      row("", Prelu{}, {3, 4, 2}, prelu(false), false, 1e-4),
+      row("", Prelu{.per_channel = true}, {3, 4, 2, 2}, prelu(true), false, 1e-4),
+      row("", Prelu{.per_channel = true}, {3, 4}, prelu(true), false, 1e-4),
+      row("", Silu{}, {3, 5}, elementwise([](double x) { return x * sigmoid_of(x); })),
+      row("", HardSwish{}, {3, 5}, elementwise([](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; })),
+      row("beyond the bends", Sequential{ReshapeTo{.sizes = {5}}, Linear{.out = 3}, HardSwish{}}, {4, 5},
+          [](const Named& p, const Values& x) {
+            Values y(Shape{4, 3});
+            for (std::int64_t i = 0; i < 12; ++i) {
+              for (std::int64_t k = 0; k < 5; ++k) y[i] += x[i / 3 * 5 + k] * p.at("1.weight")[i % 3 * 5 + k];
+              y[i] += p.at("1.bias")[i % 3];
+              y[i] *= std::clamp(y[i] + 3, 0.0, 6.0) / 6;
+            }
+            return y;
+          }),
+      row("", Softplus{}, {3, 5}, elementwise([](double x) { return std::log1p(std::exp(x)); })),
+      row("", Softplus{.beta = 2}, {3, 5}, elementwise([](double x) { return std::log1p(std::exp(2 * x)) / 2; })),
+      row("", Upsample{}, {2, 2, 3, 2},
+          [](const Named&, const Values& x) {
+            return picked(
+                x, 6, 4, [](std::int64_t i) { return i / 2; }, [](std::int64_t j) { return j / 2; });
+          }),
+      row("", Upsample{.factor = {1, 3}}, {1, 2, 3, 2},
+          [](const Named&, const Values& x) {
+            return picked(
+                x, 3, 6, [](std::int64_t i) { return i; }, [](std::int64_t j) { return j / 3; });
+          }),
+      row("", Upsample{.mode = "bilinear"}, {2, 2, 3, 4},
+          [](const Named&, const Values& x) { return bilinear(x, 2, 2); }),
+      row("", Upsample{.factor = {3, 1}, .mode = "bilinear"}, {1, 2, 1, 3},
+          [](const Named&, const Values& x) { return bilinear(x, 3, 1); }),
+      row("", Upsample{.factor = {4, 5}, .mode = "bilinear"}, {1, 3, 3, 2},
+          [](const Named&, const Values& x) { return bilinear(x, 4, 5); }),
+      row("to a size", Upsample{.size = {2, 5}}, {1, 2, 3, 2},
+          [](const Named&, const Values& x) {
+            return picked(
+                x, 2, 5, [](std::int64_t i) { return i * 3 / 2; }, [](std::int64_t j) { return j * 2 / 5; });
+          }),
+      row("to a size, the ends in place", Upsample{.size = 5, .mode = "linear", .align_corners = true}, {1, 2, 3},
+          [](const Named&, const Values& x) {
+            Values y(Shape{1, 2, 5});
+            for (std::int64_t k = 0; k < 10; ++k)
+              y[k] = (x[k / 5 * 3 + k % 5 / 2] + x[k / 5 * 3 + (k % 5 + 1) / 2]) / 2;
+            return y;
+          }),
+      row("", PadSides{}, {2, 2, 3, 2},
+          [](const Named&, const Values& x) {
+            return picked(
+                x, 5, 4, [](std::int64_t i) { return i - 1; }, [](std::int64_t j) { return j - 1; });
+          }),
+      row("", PadSides{.pad = {2, 1}, .mode = "reflect"}, {2, 2, 4, 3},
+          [](const Named&, const Values& x) {
+            return picked(
+                x, 8, 5, [](std::int64_t i) { return mirrored(i, 2, 4); },
+                [](std::int64_t j) { return mirrored(j, 1, 3); });
+          }),
+      row("", ChannelShuffle{}, {2, 6, 2}, [](const Named&, const Values& x) { return shuffled(x, 2); }),
+      row("", ChannelShuffle{.groups = 3}, {2, 6, 2, 2}, [](const Named&, const Values& x) { return shuffled(x, 3); }),
+      row("", SqueezeExcite{.squeeze = 3}, {2, 4, 3, 2}, squeeze_excite, false, 1e-4),
+      row("evaluation", Dropout2d{}, {3, 5, 2}, elementwise([](double x) { return x; })),
+      row("keeps nothing", Dropout2d{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true),
+      row("", L2Pool1d{.window = 3, .stride = 1}, {2, 2, 6},
+          [](const Named&, const Values& x) {
+            return reference::pool(x, Pooling::l2, {{3}, {1}, {0}, {}});
+          }),
+      row("", L2Pool3d{}, {1, 2, 2, 4, 2},
+          [](const Named&, const Values& x) {
+            return reference::pool(x, Pooling::l2, {{2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {}});
+          }),
+      row("odd kernel", Conv2d{.out = 2, .kernel = {3, 5}, .pad = PerAxis::same()}, {2, 2, 4, 5},
+          same_conv({1, 2}, {1, 2}, {1, 1})),
+      row("even kernel", Conv2d{.out = 2, .kernel = {2, 4}, .pad = PerAxis::same()}, {1, 2, 4, 5},
+          same_conv({0, 1}, {1, 2}, {1, 1})),
+      row("dilated", Conv2d{.out = 2, .kernel = {2, 3}, .pad = PerAxis::same(), .dilation = {3, 2}}, {1, 2, 4, 5},
+          same_conv({1, 2}, {2, 2}, {3, 2})),
   };
 }
 

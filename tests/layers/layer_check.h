@@ -18,6 +18,11 @@ struct LayerCase {
   double step = 1e-3;  ///< of the differences: smaller than the distance to kinks and ties
 };
 
+inline LayerCase row(std::string label, AnyLayer layer, Shape input, reference::Function expected,
+                     bool training = false, double step = 1e-3) {
+  return {std::move(label), std::move(layer), std::move(input), std::move(expected), training, step};
+}
+
 inline void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance,
                          const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;

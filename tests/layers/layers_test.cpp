@@ -5,13 +5,10 @@
 namespace nixie {
 namespace {
 
+using reference::elementwise;
 using reference::Named;
 using reference::Pooling;
 using reference::Values;
-
-reference::Function elementwise(double (*f)(double)) {
-  return [=](const Named&, const Values& x) { return reference::map(x, f); };
-}
 
 Values linear(const Named& p, const Values& x) {
   const Values& w = p.at("weight");
@@ -162,93 +159,69 @@ Values softmax(const Values& x) {  // over axis 1
 
 std::vector<LayerCase> contraction_cases() {
   return {
-      {"", Linear{.out = 4}, {3, 5}, linear},
-      {"", Linear{.out = 1, .bias = false}, {1, 1}, linear},
-      {"", Conv1d{.out = 3, .kernel = 3, .stride = 2, .pad = 1}, {2, 2, 9}, conv({{}, {2}, {1}, {1}})},
-      {"", Conv1d{.out = 2, .kernel = 2, .dilation = 3, .bias = false}, {1, 3, 7}, conv({{}, {1}, {0}, {3}})},
-      {"", Conv2d{.out = 4, .kernel = 3, .pad = 1}, {2, 3, 5, 6}, conv({{}, {1, 1}, {1, 1}, {1, 1}})},
-      {"",
-       Conv2d{.out = 2, .kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .dilation = {1, 2}},
-       {2, 2, 6, 7},
-       conv({{}, {2, 1}, {1, 0}, {1, 2}})},
-      {"", Conv2d{.out = 4, .kernel = 2, .groups = 2}, {2, 4, 3, 3}, conv({{}, {1, 1}, {0, 0}, {1, 1}}, 2)},
-      {"", Conv2d{.out = 3, .kernel = 1}, {2, 2, 3, 3}, conv({{}, {1, 1}, {0, 0}, {1, 1}})},
-      {"",
-       Conv3d{.out = 2, .kernel = {2, 3, 2}, .stride = {1, 2, 1}, .pad = {0, 1, 1}},
-       {1, 2, 3, 5, 4},
-       conv({{}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}})},
-      {"",
-       Deconv1d{.out = 3, .kernel = 3, .stride = 2, .pad = 1, .output_pad = 1},
-       {2, 2, 4},
-       deconv({{}, {2}, {1}, {1}}, {1})},
-      {"",
-       Deconv2d{.out = 3, .kernel = {3, 2}, .stride = 2, .pad = {1, 0}},
-       {2, 2, 3, 4},
-       deconv({{}, {2, 2}, {1, 0}, {1, 1}}, {0, 0})},
-      {"",
-       Deconv2d{.out = 4, .kernel = 2, .dilation = 2, .groups = 2, .bias = false},
-       {1, 2, 3, 3},
-       deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 0}, 2)},
-      {"output_pad_of_a_dilated_point",
-       Deconv2d{.out = 5, .kernel = 1, .output_pad = 1, .dilation = 2},
-       {2, 6, 3, 4},
-       deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {1, 1})},
-      {"output_pad_of_a_dilated_point_of_one_channel",
-       Deconv2d{.out = 3, .kernel = 1, .output_pad = {0, 1}, .dilation = 2},
-       {2, 1, 3, 4},
-       deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 1})},
-      {"",
-       Deconv3d{.out = 2, .kernel = 2, .stride = {1, 2, 2}},
-       {1, 2, 2, 3, 2},
-       deconv({{}, {1, 2, 2}, {0, 0, 0}, {1, 1, 1}}, {0, 0, 0})},
+      row("", Linear{.out = 4}, {3, 5}, linear),
+      row("", Linear{.out = 1, .bias = false}, {1, 1}, linear),
+      row("", Conv1d{.out = 3, .kernel = 3, .stride = 2, .pad = 1}, {2, 2, 9}, conv({{}, {2}, {1}, {1}})),
+      row("", Conv1d{.out = 2, .kernel = 2, .dilation = 3, .bias = false}, {1, 3, 7}, conv({{}, {1}, {0}, {3}})),
+      row("", Conv2d{.out = 4, .kernel = 3, .pad = 1}, {2, 3, 5, 6}, conv({{}, {1, 1}, {1, 1}, {1, 1}})),
+      row("", Conv2d{.out = 2, .kernel = {3, 2}, .stride = {2, 1}, .pad = {1, 0}, .dilation = {1, 2}}, {2, 2, 6, 7},
+          conv({{}, {2, 1}, {1, 0}, {1, 2}})),
+      row("", Conv2d{.out = 4, .kernel = 2, .groups = 2}, {2, 4, 3, 3}, conv({{}, {1, 1}, {0, 0}, {1, 1}}, 2)),
+      row("", Conv2d{.out = 3, .kernel = 1}, {2, 2, 3, 3}, conv({{}, {1, 1}, {0, 0}, {1, 1}})),
+      row("", Conv3d{.out = 2, .kernel = {2, 3, 2}, .stride = {1, 2, 1}, .pad = {0, 1, 1}}, {1, 2, 3, 5, 4},
+          conv({{}, {1, 2, 1}, {0, 1, 1}, {1, 1, 1}})),
+      row("", Deconv1d{.out = 3, .kernel = 3, .stride = 2, .pad = 1, .output_pad = 1}, {2, 2, 4},
+          deconv({{}, {2}, {1}, {1}}, {1})),
+      row("", Deconv2d{.out = 3, .kernel = {3, 2}, .stride = 2, .pad = {1, 0}}, {2, 2, 3, 4},
+          deconv({{}, {2, 2}, {1, 0}, {1, 1}}, {0, 0})),
+      row("", Deconv2d{.out = 4, .kernel = 2, .dilation = 2, .groups = 2, .bias = false}, {1, 2, 3, 3},
+          deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 0}, 2)),
+      row("output_pad_of_a_dilated_point", Deconv2d{.out = 5, .kernel = 1, .output_pad = 1, .dilation = 2},
+          {2, 6, 3, 4}, deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {1, 1})),
+      row("output_pad_of_a_dilated_point_of_one_channel",
+          Deconv2d{.out = 3, .kernel = 1, .output_pad = {0, 1}, .dilation = 2}, {2, 1, 3, 4},
+          deconv({{}, {1, 1}, {0, 0}, {2, 2}}, {0, 1})),
+      row("", Deconv3d{.out = 2, .kernel = 2, .stride = {1, 2, 2}}, {1, 2, 2, 3, 2},
+          deconv({{}, {1, 2, 2}, {0, 0, 0}, {1, 1, 1}}, {0, 0, 0})),
   };
 }
 
 std::vector<LayerCase> pool_cases() {
   std::vector<LayerCase> cases{
-      {"", MaxPool1d{.window = 3, .stride = 2, .pad = 1}, {2, 2, 8}, pool(Pooling::max, {{3}, {2}, {1}, {}})},
-      {"", MaxPool2d{}, {2, 3, 4, 6}, pool(Pooling::max, {{2, 2}, {2, 2}, {0, 0}, {}})},
-      {"", MaxPool2d{.window = 3, .stride = 2}, {1, 2, 7, 8}, pool(Pooling::max, {{3, 3}, {2, 2}, {0, 0}, {}})},
-      {"",
-       MaxPool2d{.window = {3, 2}, .stride = {2, 3}, .pad = {1, 0}, .ceil_mode = true},
-       {2, 2, 6, 6},
-       pool(Pooling::max, {{3, 2}, {2, 3}, {1, 0}, {}}, true)},
-      {"", MaxPool3d{.window = {1, 2, 2}}, {1, 2, 2, 4, 4}, pool(Pooling::max, {{1, 2, 2}, {1, 2, 2}, {0, 0, 0}, {}})},
-      {"",
-       AvgPool1d{.window = 3, .stride = 1, .pad = 1},
-       {2, 2, 5},
-       pool(Pooling::average_with_pad, {{3}, {1}, {1}, {}})},
-      {"",
-       AvgPool2d{.window = 3, .stride = 2, .pad = 1, .count_pad = false},
-       {2, 2, 6, 5},
-       pool(Pooling::average, {{3, 3}, {2, 2}, {1, 1}, {}})},
-      {"",
-       AvgPool2d{.window = 2, .ceil_mode = true, .count_pad = false},
-       {1, 2, 5, 5},
-       pool(Pooling::average, {{2, 2}, {2, 2}, {0, 0}, {}}, true)},
-      {"",
-       AvgPool3d{.window = 2},
-       {1, 2, 4, 2, 3},
-       pool(Pooling::average_with_pad, {{2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {}})},
-      {"", L2Pool2d{.window = 2}, {2, 2, 4, 4}, pool(Pooling::l2, {{2, 2}, {2, 2}, {0, 0}, {}})},
-      {"", L2Pool2d{.window = 3, .stride = 2, .pad = 1}, {1, 2, 5, 5}, pool(Pooling::l2, {{3, 3}, {2, 2}, {1, 1}, {}})},
-      {"", MaxPool1d{.window = 3, .stride = 1, .dilation = 2}, {2, 2, 8}, pool(Pooling::max, {{3}, {1}, {0}, {2}})},
-      {"", AvgPool1d{.window = 2, .stride = 1, .dilation = 3}, {2, 2, 8}, pool(Pooling::average, {{2}, {1}, {0}, {3}})},
-      {"", L2Pool1d{.window = 2, .stride = 2, .dilation = 2}, {2, 2, 8}, pool(Pooling::l2, {{2}, {2}, {0}, {2}})},
-      {"", GlobalAvgPool{}, {2, 3, 4, 5}, global(Pooling::average)},
-      {"", GlobalAvgPool{}, {2, 3, 1, 1}, global(Pooling::average)},
-      {"all", AdaptiveAvgPool2d{}, {2, 3, 4, 5}, adaptive(1, 1)},
-      {"of its own size", AdaptiveAvgPool2d{.out = {4, 5}}, {2, 3, 4, 5}, adaptive(4, 5)},
-      {"equal parts", AdaptiveAvgPool2d{.out = 2}, {2, 3, 4, 6}, adaptive(2, 2)},
-      {"parts that overlap", AdaptiveAvgPool2d{.out = {3, 2}}, {1, 2, 7, 5}, adaptive(3, 2)},
-      {"parts that repeat", AdaptiveAvgPool2d{.out = {5, 4}}, {1, 2, 2, 3}, adaptive(5, 4)},
-      {"", GlobalMaxPool{}, {2, 3, 4, 5}, global(Pooling::max)},
-      {"", GlobalMaxPool{}, {2, 3, 7}, global(Pooling::max)},
-      {"", Maxout{}, {3, 6}, [](const Named&, const Values& x) { return maxout(x, 2, 2, 0); }},
-      {"",
-       Maxout{.window = 3, .stride = 1, .pad = 1},
-       {2, 5, 2, 3},
-       [](const Named&, const Values& x) { return maxout(x, 3, 1, 1); }},
+      row("", MaxPool1d{.window = 3, .stride = 2, .pad = 1}, {2, 2, 8}, pool(Pooling::max, {{3}, {2}, {1}, {}})),
+      row("", MaxPool2d{}, {2, 3, 4, 6}, pool(Pooling::max, {{2, 2}, {2, 2}, {0, 0}, {}})),
+      row("", MaxPool2d{.window = 3, .stride = 2}, {1, 2, 7, 8}, pool(Pooling::max, {{3, 3}, {2, 2}, {0, 0}, {}})),
+      row("", MaxPool2d{.window = {3, 2}, .stride = {2, 3}, .pad = {1, 0}, .ceil_mode = true}, {2, 2, 6, 6},
+          pool(Pooling::max, {{3, 2}, {2, 3}, {1, 0}, {}}, true)),
+      row("", MaxPool3d{.window = {1, 2, 2}}, {1, 2, 2, 4, 4},
+          pool(Pooling::max, {{1, 2, 2}, {1, 2, 2}, {0, 0, 0}, {}})),
+      row("", AvgPool1d{.window = 3, .stride = 1, .pad = 1}, {2, 2, 5},
+          pool(Pooling::average_with_pad, {{3}, {1}, {1}, {}})),
+      row("", AvgPool2d{.window = 3, .stride = 2, .pad = 1, .count_pad = false}, {2, 2, 6, 5},
+          pool(Pooling::average, {{3, 3}, {2, 2}, {1, 1}, {}})),
+      row("", AvgPool2d{.window = 2, .ceil_mode = true, .count_pad = false}, {1, 2, 5, 5},
+          pool(Pooling::average, {{2, 2}, {2, 2}, {0, 0}, {}}, true)),
+      row("", AvgPool3d{.window = 2}, {1, 2, 4, 2, 3},
+          pool(Pooling::average_with_pad, {{2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {}})),
+      row("", L2Pool2d{.window = 2}, {2, 2, 4, 4}, pool(Pooling::l2, {{2, 2}, {2, 2}, {0, 0}, {}})),
+      row("", L2Pool2d{.window = 3, .stride = 2, .pad = 1}, {1, 2, 5, 5},
+          pool(Pooling::l2, {{3, 3}, {2, 2}, {1, 1}, {}})),
+      row("", MaxPool1d{.window = 3, .stride = 1, .dilation = 2}, {2, 2, 8}, pool(Pooling::max, {{3}, {1}, {0}, {2}})),
+      row("", AvgPool1d{.window = 2, .stride = 1, .dilation = 3}, {2, 2, 8},
+          pool(Pooling::average, {{2}, {1}, {0}, {3}})),
+      row("", L2Pool1d{.window = 2, .stride = 2, .dilation = 2}, {2, 2, 8}, pool(Pooling::l2, {{2}, {2}, {0}, {2}})),
+      row("", GlobalAvgPool{}, {2, 3, 4, 5}, global(Pooling::average)),
+      row("", GlobalAvgPool{}, {2, 3, 1, 1}, global(Pooling::average)),
+      row("all", AdaptiveAvgPool2d{}, {2, 3, 4, 5}, adaptive(1, 1)),
+      row("of its own size", AdaptiveAvgPool2d{.out = {4, 5}}, {2, 3, 4, 5}, adaptive(4, 5)),
+      row("equal parts", AdaptiveAvgPool2d{.out = 2}, {2, 3, 4, 6}, adaptive(2, 2)),
+      row("parts that overlap", AdaptiveAvgPool2d{.out = {3, 2}}, {1, 2, 7, 5}, adaptive(3, 2)),
+      row("parts that repeat", AdaptiveAvgPool2d{.out = {5, 4}}, {1, 2, 2, 3}, adaptive(5, 4)),
+      row("", GlobalMaxPool{}, {2, 3, 4, 5}, global(Pooling::max)),
+      row("", GlobalMaxPool{}, {2, 3, 7}, global(Pooling::max)),
+      row("", Maxout{}, {3, 6}, [](const Named&, const Values& x) { return maxout(x, 2, 2, 0); }),
+      row("", Maxout{.window = 3, .stride = 1, .pad = 1}, {2, 5, 2, 3},
+          [](const Named&, const Values& x) { return maxout(x, 3, 1, 1); }),
   };
   for (LayerCase& c : cases) c.step = 1e-5;  // maxima may be close together
   return cases;
@@ -256,38 +229,37 @@ std::vector<LayerCase> pool_cases() {
 
 std::vector<LayerCase> norm_cases() {
   return {
-      {"", BatchNorm{}, {4, 3}, batch_norm(false, 1e-5)},
-      {"", BatchNorm{}, {2, 3, 4, 5}, batch_norm(false, 1e-5)},
-      {"training, [N, C]", BatchNorm{}, {6, 3}, batch_norm(true, 1e-5), true},
-      {"training, [N, C, W]", BatchNorm{.eps = 0.1}, {3, 2, 5}, batch_norm(true, 0.1), true},
-      {"training, [N, C, H, W]", BatchNorm{}, {2, 3, 4, 5}, batch_norm(true, 1e-5), true},
-      {"training without weight and bias", BatchNorm{.affine = false}, {3, 2, 2, 2}, batch_norm(true, 1e-5), true},
-      {"",
-       Lrn{.size = 3, .alpha = 0.5, .beta = 0.75, .bias = 2},
-       {2, 5, 2, 3},
-       [](const Named&, const Values& x) { return lrn(x, 3, 0.5, 0.75, 2); }},
-      {"", Lrn{.size = 4, .alpha = 1}, {2, 6, 3}, [](const Named&, const Values& x) { return lrn(x, 4, 1, 0.75, 1); }},
+      row("", BatchNorm{}, {4, 3}, batch_norm(false, 1e-5)),
+      row("", BatchNorm{}, {2, 3, 4, 5}, batch_norm(false, 1e-5)),
+      row("training, [N, C]", BatchNorm{}, {6, 3}, batch_norm(true, 1e-5), true),
+      row("training, [N, C, W]", BatchNorm{.eps = 0.1}, {3, 2, 5}, batch_norm(true, 0.1), true),
+      row("training, [N, C, H, W]", BatchNorm{}, {2, 3, 4, 5}, batch_norm(true, 1e-5), true),
+      row("training without weight and bias", BatchNorm{.affine = false}, {3, 2, 2, 2}, batch_norm(true, 1e-5), true),
+      row("", Lrn{.size = 3, .alpha = 0.5, .beta = 0.75, .bias = 2}, {2, 5, 2, 3},
+          [](const Named&, const Values& x) { return lrn(x, 3, 0.5, 0.75, 2); }),
+      row("", Lrn{.size = 4, .alpha = 1}, {2, 6, 3},
+          [](const Named&, const Values& x) { return lrn(x, 4, 1, 0.75, 1); }),
   };
 }
 
 std::vector<LayerCase> simple_cases() {
   std::vector<LayerCase> cases{
-      {"", Relu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0; })},
-      {"", Relu{.slope = 0.25}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.25 * x; })},
-      {"", ReluClipped{.cut = 0.5}, {4, 5}, elementwise([](double x) { return std::min(std::max(x, 0.0), 0.5); })},
-      {"", Sigmoid{}, {3, 5}, elementwise([](double x) { return 1 / (1 + std::exp(-x)); })},
-      {"", Tanh{}, {3, 5}, elementwise([](double x) { return std::tanh(x); })},
-      {"", Softmax{}, {3, 5}, [](const Named&, const Values& x) { return softmax(x); }},
-      {"", Softmax{}, {2, 3, 2, 2}, [](const Named&, const Values& x) { return softmax(x); }},
-      {"", Elu{.alpha = 0.5}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.5 * std::expm1(x); })},
-      {"", Gelu{}, {3, 5}, elementwise([](double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); })},
-      {"", Identity{}, {3, 5}, elementwise([](double x) { return x; })},
-      {"", Flatten{}, {2, 3, 4, 5}, reshaped({2, 60})},
-      {"", Flatten{.first = 2}, {2, 3, 4, 5}, reshaped({2, 3, 20})},
-      {"", ReshapeTo{.sizes = {4, -1}}, {2, 3, 8}, reshaped({2, 4, 6})},
-      {"evaluation", Dropout{}, {3, 5}, elementwise([](double x) { return x; })},
-      {"keeps all", Dropout{.rate = 0}, {3, 5}, elementwise([](double x) { return x; }), true},
-      {"keeps nothing", Dropout{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true},
+      row("", Relu{}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0; })),
+      row("", Relu{.slope = 0.25}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.25 * x; })),
+      row("", ReluClipped{.cut = 0.5}, {4, 5}, elementwise([](double x) { return std::min(std::max(x, 0.0), 0.5); })),
+      row("", Sigmoid{}, {3, 5}, elementwise([](double x) { return 1 / (1 + std::exp(-x)); })),
+      row("", Tanh{}, {3, 5}, elementwise([](double x) { return std::tanh(x); })),
+      row("", Softmax{}, {3, 5}, [](const Named&, const Values& x) { return softmax(x); }),
+      row("", Softmax{}, {2, 3, 2, 2}, [](const Named&, const Values& x) { return softmax(x); }),
+      row("", Elu{.alpha = 0.5}, {3, 5}, elementwise([](double x) { return x > 0 ? x : 0.5 * std::expm1(x); })),
+      row("", Gelu{}, {3, 5}, elementwise([](double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); })),
+      row("", Identity{}, {3, 5}, elementwise([](double x) { return x; })),
+      row("", Flatten{}, {2, 3, 4, 5}, reshaped({2, 60})),
+      row("", Flatten{.first = 2}, {2, 3, 4, 5}, reshaped({2, 3, 20})),
+      row("", ReshapeTo{.sizes = {4, -1}}, {2, 3, 8}, reshaped({2, 4, 6})),
+      row("evaluation", Dropout{}, {3, 5}, elementwise([](double x) { return x; })),
+      row("keeps all", Dropout{.rate = 0}, {3, 5}, elementwise([](double x) { return x; }), true),
+      row("keeps nothing", Dropout{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true),
   };
   for (LayerCase& c : cases) c.step = 1e-4;
   return cases;
@@ -295,27 +267,21 @@ std::vector<LayerCase> simple_cases() {
 
 std::vector<LayerCase> container_cases() {
   return {
-      {"", Sequential{}, {2, 3}, elementwise([](double x) { return x; })},
-      {"", Sequential{{"a", Tanh{}}, {"", Sigmoid{}}}, {2, 3}, elementwise([](double x) {
-         return 1 / (1 + std::exp(-std::tanh(x)));
-       })},
-      {"", SumBranches{{Identity{}, Tanh{}, Sequential{}}}, {2, 3}, elementwise([](double x) {
-         return 2 * x + std::tanh(x);
-       })},
-      {"",
-       ConcatBranches{{Identity{}, Tanh{}}},
-       {1, 3},
-       [](const Named&, const Values& x) {
-         Values y(Shape{1, 6});
-         for (std::int64_t i = 0; i < 3; ++i) y[i] = x[i], y[i + 3] = std::tanh(x[i]);
-         return y;
-       }},
-      {"",
-       Sequential{{"fc", Linear{.out = 2}}},
-       {3, 4},
-       [](const Named& p, const Values& x) {
-         return linear({{"weight", p.at("fc.weight")}, {"bias", p.at("fc.bias")}}, x);
-       }},
+      row("", Sequential{}, {2, 3}, elementwise([](double x) { return x; })),
+      row("", Sequential{{"a", Tanh{}}, {"", Sigmoid{}}}, {2, 3},
+          elementwise([](double x) { return 1 / (1 + std::exp(-std::tanh(x))); })),
+      row("", SumBranches{{Identity{}, Tanh{}, Sequential{}}}, {2, 3},
+          elementwise([](double x) { return 2 * x + std::tanh(x); })),
+      row("", ConcatBranches{{Identity{}, Tanh{}}}, {1, 3},
+          [](const Named&, const Values& x) {
+            Values y(Shape{1, 6});
+            for (std::int64_t i = 0; i < 3; ++i) y[i] = x[i], y[i + 3] = std::tanh(x[i]);
+            return y;
+          }),
+      row("", Sequential{{"fc", Linear{.out = 2}}}, {3, 4},
+          [](const Named& p, const Values& x) {
+            return linear({{"weight", p.at("fc.weight")}, {"bias", p.at("fc.bias")}}, x);
+          }),
   };
 }
 

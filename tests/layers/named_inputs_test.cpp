@@ -5,6 +5,8 @@
 namespace nixie {
 namespace {
 
+using reference::elementwise;
+using reference::gated;
 using reference::Named;
 using reference::Values;
 
@@ -15,10 +17,6 @@ reference::Function picked(const Shape& shape, std::function<std::int64_t(std::i
     for (std::int64_t k = 0; k < y.size(); ++k) y[k] = x[from(k)];
     return y;
   };
-}
-
-reference::Function elementwise(std::function<double(double)> f) {
-  return [=](const Named&, const Values& x) { return reference::map(x, f); };
 }
 
 /// Positions of an axis of `size`, each `inner` elements apart.
@@ -37,28 +35,6 @@ Values linear_along(const Named& p, const Values& x, const Shape& shape, std::in
   return y;
 }
 
-/// Gates of the channels of [N, C, positions]; `squeeze` and `gate` are the functions.
-Values gated(const Named& p, const Values& x, double (*squeeze)(double), double (*gate)(double)) {
-  const std::int64_t n = x.shape[0], c = x.shape[1], inner = x.size() / (n * c), hidden = p.at("fc1.bias").size();
-  Values y = x;
-  for (std::int64_t s = 0; s < n; ++s) {
-    std::vector<double> middle;
-    for (std::int64_t h = 0; h < hidden; ++h) {
-      double sum = p.at("fc1.bias")[h];
-      for (std::int64_t i = 0; i < c * inner; ++i)
-        sum += p.at("fc1.weight")[h * c + i / inner] * x[s * c * inner + i] / static_cast<double>(inner);
-      middle.push_back(squeeze(sum));
-    }
-    for (std::int64_t i = 0; i < c * inner; ++i) {
-      double sum = p.at("fc2.bias")[i / inner];
-      for (std::int64_t h = 0; h < hidden; ++h)
-        sum += p.at("fc2.weight")[i / inner * hidden + h] * middle[static_cast<std::size_t>(h)];
-      y[s * c * inner + i] *= gate(sum);
-    }
-  }
-  return y;
-}
-
 double silu_of(double x) { return x / (1 + std::exp(-x)); }
 double hard_sigmoid_of(double x) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }
 
@@ -66,134 +42,105 @@ double hard_sigmoid_of(double x) { return std::min(std::max(x + 3, 0.0), 6.0) / 
 
 std::vector<LayerCase> named_input_cases() {
   return {
-      {"",
-       SliceRange{.from = 1, .to = 3},
-       {2, 4, 3},
-       picked({2, 2, 3}, [](std::int64_t k) { return k / 6 * 12 + 3 + k % 6; })},
-      {"",
-       SliceRange{.axis = -1, .from = -2},
-       {2, 4, 3},
-       picked({2, 4, 2}, [](std::int64_t k) { return k / 2 * 3 + 1 + k % 2; })},
-      {"",
-       Chunk{.part = 1, .of = 2},
-       {2, 4, 3},
-       picked({2, 2, 3}, [](std::int64_t k) { return k / 6 * 12 + 6 + k % 6; })},
-      {"",
-       PermuteAxes{.order = {0, 2, 1}},
-       {2, 4, 3},
-       picked({2, 3, 4}, [](std::int64_t k) { return k / 12 * 12 + k % 4 * 3 + k / 4 % 3; })},
-      {"signal",
-       PixelShuffle{.factor = 3},
-       {2, 6, 2},
-       picked({2, 2, 6}, [](std::int64_t k) { return k / 6 * 6 + k % 3 * 2 + k % 6 / 3; })},
-      {"",
-       PixelShuffle{.factor = 2},
-       {1, 8, 2, 3},
-       picked({1, 2, 4, 6},
-              [](std::int64_t k) {
-                const std::int64_t c = k / 24, i = k / 6 % 4, j = k % 6;
-                return ((c * 2 + i % 2) * 2 + j % 2) * 6 + i / 2 * 3 + j / 2;
-              })},
-      {"signal", Upsample{.factor = 3}, {2, 2, 3}, picked({2, 2, 9}, [](std::int64_t k) { return k / 3; })},
-      {"volume",
-       Upsample{.factor = {1, 2, 1}},
-       {1, 2, 2, 2, 3},
-       picked({1, 2, 2, 4, 3}, [](std::int64_t k) { return k / 12 * 6 + k / 6 % 2 * 3 + k % 3; })},
-      {"signal",
-       Upsample{.factor = 2, .mode = "linear"},
-       {1, 2, 3},
-       [](const Named&, const Values& x) {
-         Values y(Shape{1, 2, 6});
-         for (std::int64_t k = 0; k < y.size(); ++k) {
-           const double at = std::max(0.0, (static_cast<double>(k % 6) + 0.5) / 2 - 0.5);
-           const auto low = static_cast<std::int64_t>(at);
-           const double share = at - static_cast<double>(low);
-           const auto line = [&](std::int64_t i) { return x[k / 6 * 3 + std::min<std::int64_t>(i, 2)]; };
-           y[k] = (1 - share) * line(low) + share * line(low + 1);
-         }
-         return y;
-       }},
-      {"", HardSigmoid{}, {2, 5}, elementwise(hard_sigmoid_of)},
-      {"evaluation", DropPath{}, {3, 5}, elementwise([](double x) { return x; })},
-      {"keeps nothing", DropPath{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true},
-      {"",
-       Scale{.bias = true},
-       {2, 3, 4},
-       [](const Named& p, const Values& x) {
-         Values y = x;
-         for (std::int64_t k = 0; k < y.size(); ++k)
-           y[k] = x[k] * p.at("weight")[position(k, 3, 4)] + p.at("bias")[position(k, 3, 4)];
-         return y;
-       }},
-      {"last axis",
-       Scale{.axis = -1},
-       {2, 3, 4},
-       [](const Named& p, const Values& x) {
-         Values y = x;
-         for (std::int64_t k = 0; k < y.size(); ++k) y[k] = x[k] * p.at("weight")[k % 4];
-         return y;
-       }},
-      {"last axis",
-       Linear{.out = 5, .axis = -1},
-       {2, 3, 4},
-       [](const Named& p, const Values& x) {
-         return linear_along(p, x, {2, 3, 5}, 1);
-       }},
-      {"tokens",
-       Linear{.out = 5, .axis = 1},
-       {2, 3, 2, 2},
-       [](const Named& p, const Values& x) {
-         return linear_along(p, x, {2, 5, 2, 2}, 4);
-       }},
-      {"signal",
-       SqueezeExcite{.squeeze = 2, .activation = "silu", .gate = "hard_sigmoid"},
-       {2, 3, 5},
-       [](const Named& p, const Values& x) { return gated(p, x, silu_of, hard_sigmoid_of); }},
-      {"volume",
-       SqueezeExcite{.squeeze = 2, .activation = "silu", .gate = "hard_sigmoid"},
-       {1, 2, 2, 1, 3},
-       [](const Named& p, const Values& x) { return gated(p, x, silu_of, hard_sigmoid_of); }},
-      {"", ProductBranches{{Identity{}, Tanh{}}}, {2, 3}, elementwise([](double x) { return x * std::tanh(x); })},
-      {"", AuxiliaryLoss{}, {2, 3}, elementwise([](double x) { return x; })},
-      {"glu",
-       Sequential{{"a", Chunk{.part = 0}},
-                  {"", Chunk{.part = 1}, {"input"}},
-                  {"gate", Sigmoid{}},
-                  {"", ProductBranches{}, {"a", "gate"}}},
-       {2, 4},
-       [](const Named&, const Values& x) {
-         Values y(Shape{2, 2});
-         for (std::int64_t k = 0; k < 4; ++k) y[k] = x[k / 2 * 4 + k % 2] / (1 + std::exp(-x[k / 2 * 4 + 2 + k % 2]));
-         return y;
-       }},
-      {"gates of other sizes",
-       Sequential{{"x", Identity{}}, {"gate", GlobalAvgPool{}}, {"", ProductBranches{}, {"x", "gate"}}},
-       {2, 2, 3},
-       [](const Named&, const Values& x) {
-         Values y = x;
-         for (std::int64_t k = 0; k < y.size(); ++k) y[k] *= (x[k / 3 * 3] + x[k / 3 * 3 + 1] + x[k / 3 * 3 + 2]) / 3;
-         return y;
-       }},
-      {"read by index",
-       Sequential{Tanh{}, Sigmoid{}, {"", SumBranches{}, {"0", "1"}}},
-       {2, 3},
-       elementwise([](double x) { return std::tanh(x) + 1 / (1 + std::exp(-std::tanh(x))); })},
-      {"one layer twice",
-       Sequential{{"a", Chunk{.part = 0}},
-                  {"fc", Linear{.out = 2}},
-                  {"b", Chunk{.part = 1}, {"input"}},
-                  {"again", Shared{.layer = "fc"}},
-                  {"", ConcatBranches{}, {"fc", "again"}}},
-       {2, 4},
-       [](const Named& p, const Values& x) {
-         Values y(Shape{2, 4});
-         for (std::int64_t k = 0; k < 8; ++k) {
-           const std::int64_t first = k / 4 * 4 + k % 4 / 2 * 2, o = k % 2;
-           y[k] =
-               p.at("fc.bias")[o] + p.at("fc.weight")[o * 2] * x[first] + p.at("fc.weight")[o * 2 + 1] * x[first + 1];
-         }
-         return y;
-       }},
+      row("", SliceRange{.from = 1, .to = 3}, {2, 4, 3},
+          picked({2, 2, 3}, [](std::int64_t k) { return k / 6 * 12 + 3 + k % 6; })),
+      row("", SliceRange{.axis = -1, .from = -2}, {2, 4, 3},
+          picked({2, 4, 2}, [](std::int64_t k) { return k / 2 * 3 + 1 + k % 2; })),
+      row("", Chunk{.part = 1, .of = 2}, {2, 4, 3},
+          picked({2, 2, 3}, [](std::int64_t k) { return k / 6 * 12 + 6 + k % 6; })),
+      row("", PermuteAxes{.order = {0, 2, 1}}, {2, 4, 3},
+          picked({2, 3, 4}, [](std::int64_t k) { return k / 12 * 12 + k % 4 * 3 + k / 4 % 3; })),
+      row("signal", PixelShuffle{.factor = 3}, {2, 6, 2},
+          picked({2, 2, 6}, [](std::int64_t k) { return k / 6 * 6 + k % 3 * 2 + k % 6 / 3; })),
+      row("", PixelShuffle{.factor = 2}, {1, 8, 2, 3},
+          picked({1, 2, 4, 6},
+                 [](std::int64_t k) {
+                   const std::int64_t c = k / 24, i = k / 6 % 4, j = k % 6;
+                   return ((c * 2 + i % 2) * 2 + j % 2) * 6 + i / 2 * 3 + j / 2;
+                 })),
+      row("signal", Upsample{.factor = 3}, {2, 2, 3}, picked({2, 2, 9}, [](std::int64_t k) { return k / 3; })),
+      row("volume", Upsample{.factor = {1, 2, 1}}, {1, 2, 2, 2, 3},
+          picked({1, 2, 2, 4, 3}, [](std::int64_t k) { return k / 12 * 6 + k / 6 % 2 * 3 + k % 3; })),
+      row("signal", Upsample{.factor = 2, .mode = "linear"}, {1, 2, 3},
+          [](const Named&, const Values& x) {
+            Values y(Shape{1, 2, 6});
+            for (std::int64_t k = 0; k < y.size(); ++k) {
+              const double at = std::max(0.0, (static_cast<double>(k % 6) + 0.5) / 2 - 0.5);
+              const auto low = static_cast<std::int64_t>(at);
+              const double share = at - static_cast<double>(low);
+              const auto line = [&](std::int64_t i) { return x[k / 6 * 3 + std::min<std::int64_t>(i, 2)]; };
+              y[k] = (1 - share) * line(low) + share * line(low + 1);
+            }
+            return y;
+          }),
+      row("", HardSigmoid{}, {2, 5}, elementwise(hard_sigmoid_of)),
+      row("evaluation", DropPath{}, {3, 5}, elementwise([](double x) { return x; })),
+      row("keeps nothing", DropPath{.rate = 1}, {3, 5}, elementwise([](double) { return 0.0; }), true),
+      row("", Scale{.bias = true}, {2, 3, 4},
+          [](const Named& p, const Values& x) {
+            Values y = x;
+            for (std::int64_t k = 0; k < y.size(); ++k)
+              y[k] = x[k] * p.at("weight")[position(k, 3, 4)] + p.at("bias")[position(k, 3, 4)];
+            return y;
+          }),
+      row("last axis", Scale{.axis = -1}, {2, 3, 4},
+          [](const Named& p, const Values& x) {
+            Values y = x;
+            for (std::int64_t k = 0; k < y.size(); ++k) y[k] = x[k] * p.at("weight")[k % 4];
+            return y;
+          }),
+      row("last axis", Linear{.out = 5, .axis = -1}, {2, 3, 4},
+          [](const Named& p, const Values& x) {
+            return linear_along(p, x, {2, 3, 5}, 1);
+          }),
+      row("tokens", Linear{.out = 5, .axis = 1}, {2, 3, 2, 2},
+          [](const Named& p, const Values& x) {
+            return linear_along(p, x, {2, 5, 2, 2}, 4);
+          }),
+      row("signal", SqueezeExcite{.squeeze = 2, .activation = "silu", .gate = "hard_sigmoid"}, {2, 3, 5},
+          [](const Named& p, const Values& x) { return gated(p, x, silu_of, hard_sigmoid_of); }),
+      row("volume", SqueezeExcite{.squeeze = 2, .activation = "silu", .gate = "hard_sigmoid"}, {1, 2, 2, 1, 3},
+          [](const Named& p, const Values& x) { return gated(p, x, silu_of, hard_sigmoid_of); }),
+      row("", ProductBranches{{Identity{}, Tanh{}}}, {2, 3}, elementwise([](double x) { return x * std::tanh(x); })),
+      row("", AuxiliaryLoss{}, {2, 3}, elementwise([](double x) { return x; })),
+      row("glu",
+          Sequential{{"a", Chunk{.part = 0}},
+                     {"", Chunk{.part = 1}, {"input"}},
+                     {"gate", Sigmoid{}},
+                     {"", ProductBranches{}, {"a", "gate"}}},
+          {2, 4},
+          [](const Named&, const Values& x) {
+            Values y(Shape{2, 2});
+            for (std::int64_t k = 0; k < 4; ++k)
+              y[k] = x[k / 2 * 4 + k % 2] / (1 + std::exp(-x[k / 2 * 4 + 2 + k % 2]));
+            return y;
+          }),
+      row("gates of other sizes",
+          Sequential{{"x", Identity{}}, {"gate", GlobalAvgPool{}}, {"", ProductBranches{}, {"x", "gate"}}}, {2, 2, 3},
+          [](const Named&, const Values& x) {
+            Values y = x;
+            for (std::int64_t k = 0; k < y.size(); ++k)
+              y[k] *= (x[k / 3 * 3] + x[k / 3 * 3 + 1] + x[k / 3 * 3 + 2]) / 3;
+            return y;
+          }),
+      row("read by index", Sequential{Tanh{}, Sigmoid{}, {"", SumBranches{}, {"0", "1"}}}, {2, 3},
+          elementwise([](double x) { return std::tanh(x) + 1 / (1 + std::exp(-std::tanh(x))); })),
+      row("one layer twice",
+          Sequential{{"a", Chunk{.part = 0}},
+                     {"fc", Linear{.out = 2}},
+                     {"b", Chunk{.part = 1}, {"input"}},
+                     {"again", Shared{.layer = "fc"}},
+                     {"", ConcatBranches{}, {"fc", "again"}}},
+          {2, 4},
+          [](const Named& p, const Values& x) {
+            Values y(Shape{2, 4});
+            for (std::int64_t k = 0; k < 8; ++k) {
+              const std::int64_t first = k / 4 * 4 + k % 4 / 2 * 2, o = k % 2;
+              y[k] = p.at("fc.bias")[o] + p.at("fc.weight")[o * 2] * x[first] +
+                     p.at("fc.weight")[o * 2 + 1] * x[first + 1];
+            }
+            return y;
+          }),
   };
 }
 

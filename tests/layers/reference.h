@@ -170,6 +170,31 @@ inline Values map(const Values& x, const std::function<double(double)>& f) {
   for (double& value : y.data) value = f(value);
   return y;
 }
+inline Function elementwise(std::function<double(double)> f) {
+  return [f = std::move(f)](const Named&, const Values& x) { return map(x, f); };
+}
+
+/// Gates of the channels of [N, C, positions]; `squeeze` and `gate` are the functions.
+inline Values gated(const Named& p, const Values& x, double (*squeeze)(double), double (*gate)(double)) {
+  const std::int64_t n = x.shape[0], c = x.shape[1], inner = x.size() / (n * c), hidden = p.at("fc1.bias").size();
+  Values y = x;
+  for (std::int64_t s = 0; s < n; ++s) {
+    std::vector<double> middle;
+    for (std::int64_t h = 0; h < hidden; ++h) {
+      double sum = p.at("fc1.bias")[h];
+      for (std::int64_t i = 0; i < c * inner; ++i)
+        sum += p.at("fc1.weight")[h * c + i / inner] * x[s * c * inner + i] / static_cast<double>(inner);
+      middle.push_back(squeeze(sum));
+    }
+    for (std::int64_t i = 0; i < c * inner; ++i) {
+      double sum = p.at("fc2.bias")[i / inner];
+      for (std::int64_t h = 0; h < hidden; ++h)
+        sum += p.at("fc2.weight")[i / inner * hidden + h] * middle[static_cast<std::size_t>(h)];
+      y[s * c * inner + i] *= gate(sum);
+    }
+  }
+  return y;
+}
 
 /// d loss / d values[i] for each i, by central differences with an error of order step^4.
 inline std::vector<double> differences(Values& values, const std::function<double()>& loss, double step = 1e-3) {

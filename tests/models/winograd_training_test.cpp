@@ -7,6 +7,7 @@
 #include "nixie/backends/cpu/backend.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/random.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/layers/loss.h"
@@ -18,19 +19,15 @@ namespace nixie {
 namespace {
 
 /// The CPU; convolutions that can be are made in tiles of 2x2.
-class InTiles final : public Backend {
+class InTiles final : public ForwardingBackend {
  public:
-  std::string name() const override { return "cpu"; }
+  InTiles() : ForwardingBackend(make_cpu_backend(2)) {}
   Target target() const override { return {.channels_last = true}; }
   void lower(Plan& plan) override {
     for (const Kernel& kernel : plan.kernels) convolutions_ += is_convolution(kernel);
     cuda::lower_to_winograd(plan, cuda::chip_named("sm_90a"), true);
     for (const Kernel& kernel : plan.kernels) direct_ += is_convolution(kernel);
   }
-  std::shared_ptr<Buffer> allocate(std::int64_t size_bytes) override { return cpu_->allocate(size_bytes); }
-  void upload(const void* from, Buffer& to, std::int64_t size_bytes) override { cpu_->upload(from, to, size_bytes); }
-  void download(Buffer& from, void* to, std::int64_t size_bytes) override { cpu_->download(from, to, size_bytes); }
-  std::unique_ptr<Executable> compile(const Plan& plan) override { return cpu_->compile(plan); }
 
   int convolutions() const { return convolutions_; }
   int direct() const { return direct_; }
@@ -39,7 +36,6 @@ class InTiles final : public Backend {
   static bool is_convolution(const Kernel& kernel) {
     return kernel.head && std::holds_alternative<Conv>(kernel.head->op);
   }
-  std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
   int convolutions_ = 0, direct_ = 0;
 };
 

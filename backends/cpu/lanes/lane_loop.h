@@ -5,7 +5,9 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // g++ 12 says both of its own AVX-512 header
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <type_traits>
 
 #include <Eigen/Core>
@@ -21,6 +23,16 @@ using Block = Eigen::Array<T, kLaneBlock, 1>;
 template <class T>
 Eigen::Map<const Block<T>> block(const T* lanes) {
   return Eigen::Map<const Block<T>>(lanes);
+}
+
+// The function of a primitive, as a row of a table; null where the table has none.
+struct Lookup {
+  Primitive primitive;
+  LaneFunction function;
+};
+inline LaneFunction look_up(std::span<const Lookup> table, Primitive primitive) {
+  const auto found = std::ranges::find(table, primitive, &Lookup::primitive);
+  return found == table.end() ? nullptr : found->function;
 }
 
 // Plain loops, which the compiler turns into vector code. `Function` has no state, so its type is all that is needed.

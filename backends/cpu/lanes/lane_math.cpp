@@ -225,120 +225,76 @@ T binade_of(T x) {
 // Functions that exist once for both types: exactly rounded ones vectorise as plain loops, rare ones call libm.
 template <class T>
 LaneFunction common(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::sqrt:
-      return unary<T>([](T x) { return std::sqrt(x); });
-    case Primitive::rsqrt:
-      return unary<T>([](T x) { return T{1} / std::sqrt(x); });
-    case Primitive::floor:
-      return unary<T>([](T x) { return std::floor(x); });
-    case Primitive::ceil:
-      return unary<T>([](T x) { return std::ceil(x); });
-    case Primitive::round:
-      return unary<T>([](T x) { return std::nearbyint(x); });
-    case Primitive::trunc:
-      return unary<T>([](T x) { return std::trunc(x); });
-    case Primitive::binade:
-      return unary<T>([](T x) { return binade_of(x); });
-    case Primitive::copysign:
-      return binary<T>([](T x, T y) { return std::copysign(x, y); });
-    case Primitive::exp2:
-      return exp2_lanes<T>;
-    case Primitive::asin:
-      return unary<T>([](T x) { return std::asin(x); });
-    case Primitive::acos:
-      return unary<T>([](T x) { return std::acos(x); });
-    case Primitive::atan:
-      return unary<T>([](T x) { return std::atan(x); });
-    case Primitive::atan2:
-      return binary<T>([](T y, T x) { return std::atan2(y, x); });
-    case Primitive::sinh:
-      return unary<T>([](T x) { return std::sinh(x); });
-    case Primitive::cosh:
-      return unary<T>([](T x) { return std::cosh(x); });
-    default:
-      return nullptr;
-  }
+  static const Lookup kTable[] = {
+      {Primitive::sqrt, unary<T>([](T x) { return std::sqrt(x); })},
+      {Primitive::rsqrt, unary<T>([](T x) { return T{1} / std::sqrt(x); })},
+      {Primitive::floor, unary<T>([](T x) { return std::floor(x); })},
+      {Primitive::ceil, unary<T>([](T x) { return std::ceil(x); })},
+      {Primitive::round, unary<T>([](T x) { return std::nearbyint(x); })},
+      {Primitive::trunc, unary<T>([](T x) { return std::trunc(x); })},
+      {Primitive::binade, unary<T>([](T x) { return binade_of(x); })},
+      {Primitive::copysign, binary<T>([](T x, T y) { return std::copysign(x, y); })},
+      {Primitive::exp2, exp2_lanes<T>},
+      {Primitive::asin, unary<T>([](T x) { return std::asin(x); })},
+      {Primitive::acos, unary<T>([](T x) { return std::acos(x); })},
+      {Primitive::atan, unary<T>([](T x) { return std::atan(x); })},
+      {Primitive::atan2, binary<T>([](T y, T x) { return std::atan2(y, x); })},
+      {Primitive::sinh, unary<T>([](T x) { return std::sinh(x); })},
+      {Primitive::cosh, unary<T>([](T x) { return std::cosh(x); })},
+  };
+  return look_up(kTable, primitive);
 }
 
 LaneFunction float_math(Primitive primitive) {
   using T = float;
-  switch (primitive) {
-    case Primitive::tan:
-      return unary<T>([](T x) { return std::tan(x); });
-    case Primitive::sin:
-      return block_unary<T>([](const auto& x) { return x.sin(); });
-    case Primitive::cos:
-      return block_unary<T>([](const auto& x) { return x.cos(); });
-    case Primitive::exp:
-      return unary<T>([](T x) { return exp_float(x); });
-    case Primitive::expm1:
-      return unary<T>([](T x) { return expm1_float(x); });
-    case Primitive::tanh:
-      return unary<T>([](T x) { return tanh_float(x); });
-    case Primitive::log:
-      return log_lanes(NaturalLog{});
-    case Primitive::log2:
-      return log_lanes(BinaryLog{});
-    case Primitive::log1p:
-      return log1p_lanes;
-    case Primitive::erf:
-      return unary<T>([](T x) { return erf_float(x); });
-    case Primitive::erfc:
-      return unary<T>([](T x) { return erfc_float(x); });
-    case Primitive::round_f16:
-      return unary<T>([](T x) { return static_cast<T>(Half(x)); });
-    case Primitive::round_bf16:
-      return unary<T>([](T x) { return static_cast<T>(Bfloat16(x)); });
-    case Primitive::round_f8e4m3:
-      return unary<T>([](T x) { return static_cast<T>(F8e4m3(x)); });
-    case Primitive::round_f8e5m2:
-      return unary<T>([](T x) { return static_cast<T>(F8e5m2(x)); });
-    case Primitive::pow:
-      return pow_lanes;
-    default:
-      return common<T>(primitive);
-  }
+  static const Lookup kTable[] = {
+      {Primitive::tan, unary<T>([](T x) { return std::tan(x); })},
+      {Primitive::sin, block_unary<T>([](const auto& x) { return x.sin(); })},
+      {Primitive::cos, block_unary<T>([](const auto& x) { return x.cos(); })},
+      {Primitive::exp, unary<T>([](T x) { return exp_float(x); })},
+      {Primitive::expm1, unary<T>([](T x) { return expm1_float(x); })},
+      {Primitive::tanh, unary<T>([](T x) { return tanh_float(x); })},
+      {Primitive::log, log_lanes(NaturalLog{})},
+      {Primitive::log2, log_lanes(BinaryLog{})},
+      {Primitive::log1p, log1p_lanes},
+      {Primitive::erf, unary<T>([](T x) { return erf_float(x); })},
+      {Primitive::erfc, unary<T>([](T x) { return erfc_float(x); })},
+      {Primitive::round_f16, unary<T>([](T x) { return static_cast<T>(Half(x)); })},
+      {Primitive::round_bf16, unary<T>([](T x) { return static_cast<T>(Bfloat16(x)); })},
+      {Primitive::round_f8e4m3, unary<T>([](T x) { return static_cast<T>(F8e4m3(x)); })},
+      {Primitive::round_f8e5m2, unary<T>([](T x) { return static_cast<T>(F8e5m2(x)); })},
+      {Primitive::pow, pow_lanes},
+  };
+  const LaneFunction own = look_up(kTable, primitive);
+  return own ? own : common<T>(primitive);
 }
 
 LaneFunction double_math(Primitive primitive) {
   using T = double;
-  switch (primitive) {
-    case Primitive::round_f16:
-      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(Half(round_to_odd(x)))); });
-    case Primitive::round_bf16:
-      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(Bfloat16(round_to_odd(x)))); });
-    case Primitive::round_f8e4m3:
-      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(F8e4m3(round_to_odd(x)))); });
-    case Primitive::round_f8e5m2:
-      return unary<T>([](T x) { return static_cast<T>(static_cast<float>(F8e5m2(round_to_odd(x)))); });
-    case Primitive::tan:
-      return unary<T>([](T x) { return std::tan(x); });
-    case Primitive::sin:
-      return unary<T>([](T x) { return std::sin(x); });
-    case Primitive::cos:
-      return unary<T>([](T x) { return std::cos(x); });
-    case Primitive::exp:
-      return exp_double_lanes;
-    case Primitive::log:
-      return unary<T>([](T x) { return std::log(x); });  // Eigen's takes subnormal numbers as the least normal one
-    case Primitive::tanh:
-      return unary<T>([](T x) { return std::tanh(x); });
-    case Primitive::log2:
-      return unary<T>([](T x) { return std::log2(x); });
-    case Primitive::log1p:
-      return unary<T>([](T x) { return std::log1p(x); });
-    case Primitive::expm1:
-      return unary<T>([](T x) { return std::expm1(x); });
-    case Primitive::erf:
-      return unary<T>([](T x) { return std::erf(x); });
-    case Primitive::erfc:
-      return unary<T>([](T x) { return std::erfc(x); });
-    case Primitive::pow:
-      return binary<T>([](T x, T y) { return std::pow(x, y); });
-    default:
-      return common<T>(primitive);
-  }
+  static const Lookup kTable[] = {
+      {Primitive::round_f16, unary<T>([](T x) { return static_cast<T>(static_cast<float>(Half(round_to_odd(x)))); })},
+      {Primitive::round_bf16,
+       unary<T>([](T x) { return static_cast<T>(static_cast<float>(Bfloat16(round_to_odd(x)))); })},
+      {Primitive::round_f8e4m3,
+       unary<T>([](T x) { return static_cast<T>(static_cast<float>(F8e4m3(round_to_odd(x)))); })},
+      {Primitive::round_f8e5m2,
+       unary<T>([](T x) { return static_cast<T>(static_cast<float>(F8e5m2(round_to_odd(x)))); })},
+      {Primitive::tan, unary<T>([](T x) { return std::tan(x); })},
+      {Primitive::sin, unary<T>([](T x) { return std::sin(x); })},
+      {Primitive::cos, unary<T>([](T x) { return std::cos(x); })},
+      {Primitive::exp, exp_double_lanes},
+      {Primitive::log,
+       unary<T>([](T x) { return std::log(x); })},  // Eigen's takes subnormal numbers as the least normal one
+      {Primitive::tanh, unary<T>([](T x) { return std::tanh(x); })},
+      {Primitive::log2, unary<T>([](T x) { return std::log2(x); })},
+      {Primitive::log1p, unary<T>([](T x) { return std::log1p(x); })},
+      {Primitive::expm1, unary<T>([](T x) { return std::expm1(x); })},
+      {Primitive::erf, unary<T>([](T x) { return std::erf(x); })},
+      {Primitive::erfc, unary<T>([](T x) { return std::erfc(x); })},
+      {Primitive::pow, binary<T>([](T x, T y) { return std::pow(x, y); })},
+  };
+  const LaneFunction own = look_up(kTable, primitive);
+  return own ? own : common<T>(primitive);
 }
 
 }  // namespace

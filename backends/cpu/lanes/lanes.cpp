@@ -33,115 +33,81 @@ template <class T>
 LaneFunction integer_arithmetic(Primitive primitive) {
   constexpr auto kZero = bits(T{0});
   constexpr auto kBits = bits(T{8 * sizeof(T)});
-  switch (primitive) {
-    case Primitive::neg:
-      return unary<T>([](T x) { return wrap(kZero - bits(x)); });
-    case Primitive::abs:
-      return unary<T>([](T x) { return x < 0 ? wrap(kZero - bits(x)) : x; });
-    case Primitive::add:
-      return binary<T>([](T x, T y) { return wrap(bits(x) + bits(y)); });
-    case Primitive::sub:
-      return binary<T>([](T x, T y) { return wrap(bits(x) - bits(y)); });
-    case Primitive::mul:
-      return binary<T>([](T x, T y) { return wrap(bits(x) * bits(y)); });
-    case Primitive::div:  // the lowest number by -1 would trap
-      return binary<T>([](T x, T y) { return y == 0 ? 0 : y == -1 ? wrap(kZero - bits(x)) : x / y; });
-    case Primitive::mod:
-      return binary<T>([](T x, T y) { return y == 0 || y == -1 ? 0 : x % y; });
-    case Primitive::pow:
-      return binary<T>([](T x, T y) { return integer_power(x, y); });
-    case Primitive::min:
-      return binary<T>([](T x, T y) { return x < y ? x : y; });
-    case Primitive::max:
-      return binary<T>([](T x, T y) { return x > y ? x : y; });
-    case Primitive::is_finite:
-      return unary<T>([](T) { return 1; });
-    case Primitive::is_nan:
-      return unary<T>([](T) { return 0; });
-    case Primitive::floor:
-    case Primitive::ceil:
-    case Primitive::round:
-    case Primitive::trunc:
-      return unary<T>([](T x) { return x; });
-    case Primitive::bit_and:
-      return binary<T>([](T x, T y) { return x & y; });
-    case Primitive::bit_or:
-      return binary<T>([](T x, T y) { return x | y; });
-    case Primitive::bit_xor:
-      return binary<T>([](T x, T y) { return x ^ y; });
-    case Primitive::bit_not:
-      return unary<T>([](T x) { return ~x; });
-    case Primitive::shift_left:  // shifts by the type's width and more push every bit out
-      return binary<T>([](T x, T y) { return bits(y) < kBits ? wrap(bits(x) << (bits(y) & (kBits - 1))) : 0; });
-    case Primitive::shift_right:
-      return binary<T>([](T x, T y) { return x >> (bits(y) < kBits ? bits(y) : kBits - 1); });
-    default:
-      return nullptr;
-  }
+  static const Lookup kTable[] = {
+      {Primitive::neg, unary<T>([](T x) { return wrap(kZero - bits(x)); })},
+      {Primitive::abs, unary<T>([](T x) { return x < 0 ? wrap(kZero - bits(x)) : x; })},
+      {Primitive::add, binary<T>([](T x, T y) { return wrap(bits(x) + bits(y)); })},
+      {Primitive::sub, binary<T>([](T x, T y) { return wrap(bits(x) - bits(y)); })},
+      {Primitive::mul, binary<T>([](T x, T y) { return wrap(bits(x) * bits(y)); })},
+      {Primitive::div, binary<T>([](T x, T y) {
+         return y == 0 ? 0 : y == -1 ? wrap(kZero - bits(x)) : x / y;
+       })},  // the lowest number by -1 would trap
+      {Primitive::mod, binary<T>([](T x, T y) { return y == 0 || y == -1 ? 0 : x % y; })},
+      {Primitive::pow, binary<T>([](T x, T y) { return integer_power(x, y); })},
+      {Primitive::min, binary<T>([](T x, T y) { return x < y ? x : y; })},
+      {Primitive::max, binary<T>([](T x, T y) { return x > y ? x : y; })},
+      {Primitive::is_finite, unary<T>([](T) { return 1; })},
+      {Primitive::is_nan, unary<T>([](T) { return 0; })},
+      {Primitive::floor, unary<T>([](T x) { return x; })},
+      {Primitive::ceil, unary<T>([](T x) { return x; })},
+      {Primitive::round, unary<T>([](T x) { return x; })},
+      {Primitive::trunc, unary<T>([](T x) { return x; })},
+      {Primitive::bit_and, binary<T>([](T x, T y) { return x & y; })},
+      {Primitive::bit_or, binary<T>([](T x, T y) { return x | y; })},
+      {Primitive::bit_xor, binary<T>([](T x, T y) { return x ^ y; })},
+      {Primitive::bit_not, unary<T>([](T x) { return ~x; })},
+      {Primitive::shift_left, binary<T>([](T x, T y) {
+         return bits(y) < kBits ? wrap(bits(x) << (bits(y) & (kBits - 1))) : 0;
+       })},  // shifts by the type's width and more push every bit out
+      {Primitive::shift_right, binary<T>([](T x, T y) { return x >> (bits(y) < kBits ? bits(y) : kBits - 1); })},
+  };
+  return look_up(kTable, primitive);
 }
 
 template <class T>
 LaneFunction floating_arithmetic(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::neg:
-      return unary<T>([](T x) { return -x; });
-    case Primitive::abs:
-      return unary<T>([](T x) { return std::abs(x); });
-    case Primitive::add:
-      return combine_lanes<Primitive::add, T>;
-    case Primitive::sub:
-      return combine_lanes<Primitive::sub, T>;
-    case Primitive::mul:
-      return combine_lanes<Primitive::mul, T>;
-    case Primitive::div:
-      return binary<T>([](T x, T y) { return x / y; });
-    case Primitive::mod:
-      return binary<T>([](T x, T y) { return std::fmod(x, y); });
-    case Primitive::min:
-      return combine_lanes<Primitive::min, T>;
-    case Primitive::max:
-      return combine_lanes<Primitive::max, T>;
-    case Primitive::is_finite:
-      return unary<T>([](T x) { return std::abs(x) <= std::numeric_limits<T>::max() ? T{1} : T{0}; });
-    case Primitive::is_nan:
-      return unary<T>([](T x) { return x != x ? T{1} : T{0}; });
-    default:
-      return nullptr;
+  static const Lookup kTable[] = {
+      {Primitive::neg, unary<T>([](T x) { return -x; })},
+      {Primitive::abs, unary<T>([](T x) { return std::abs(x); })},
+      {Primitive::add, combine_lanes<Primitive::add, T>},
+      {Primitive::sub, combine_lanes<Primitive::sub, T>},
+      {Primitive::mul, combine_lanes<Primitive::mul, T>},
+      {Primitive::div, binary<T>([](T x, T y) { return x / y; })},
+      {Primitive::mod, binary<T>([](T x, T y) { return std::fmod(x, y); })},
+      {Primitive::min, combine_lanes<Primitive::min, T>},
+      {Primitive::max, combine_lanes<Primitive::max, T>},
+      {Primitive::is_finite, unary<T>([](T x) { return std::abs(x) <= std::numeric_limits<T>::max() ? T{1} : T{0}; })},
+      {Primitive::is_nan, unary<T>([](T x) { return x != x ? T{1} : T{0}; })},
+  };
+  return look_up(kTable, primitive);
+}
+
+template <class T>
+void select_lanes(const void* a, const void* b, const void* c, void* out, std::int64_t n) {
+  const T* __restrict condition = static_cast<const T*>(a);
+  const T* __restrict yes = static_cast<const T*>(b);
+  const T* __restrict no = static_cast<const T*>(c);
+  T* __restrict result = static_cast<T*>(out);
+  n = n / kLaneBlock * kLaneBlock;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T x = yes[i], y = no[i];  // read both, so that the choice is a blend
+    result[i] = condition[i] != T{0} ? x : y;
   }
 }
 
 template <class T>
 LaneFunction comparison(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::equal:
-      return binary<T>([](T x, T y) { return x == y ? T{1} : T{0}; });
-    case Primitive::not_equal:
-      return binary<T>([](T x, T y) { return x != y ? T{1} : T{0}; });
-    case Primitive::less:
-      return binary<T>([](T x, T y) { return x < y ? T{1} : T{0}; });
-    case Primitive::less_equal:
-      return binary<T>([](T x, T y) { return x <= y ? T{1} : T{0}; });
-    case Primitive::logical_and:
-      return binary<T>([](T x, T y) { return ((x != T{0}) & (y != T{0})) ? T{1} : T{0}; });
-    case Primitive::logical_or:
-      return binary<T>([](T x, T y) { return ((x != T{0}) | (y != T{0})) ? T{1} : T{0}; });
-    case Primitive::logical_not:
-      return unary<T>([](T x) { return x == T{0} ? T{1} : T{0}; });
-    case Primitive::select:
-      return [](const void* a, const void* b, const void* c, void* out, std::int64_t n) {
-        const T* __restrict condition = static_cast<const T*>(a);
-        const T* __restrict yes = static_cast<const T*>(b);
-        const T* __restrict no = static_cast<const T*>(c);
-        T* __restrict result = static_cast<T*>(out);
-        n = n / kLaneBlock * kLaneBlock;
-        for (std::int64_t i = 0; i < n; ++i) {
-          const T x = yes[i], y = no[i];  // read both, so that the choice is a blend
-          result[i] = condition[i] != T{0} ? x : y;
-        }
-      };
-    default:
-      return nullptr;
-  }
+  static const Lookup kTable[] = {
+      {Primitive::equal, binary<T>([](T x, T y) { return x == y ? T{1} : T{0}; })},
+      {Primitive::not_equal, binary<T>([](T x, T y) { return x != y ? T{1} : T{0}; })},
+      {Primitive::less, binary<T>([](T x, T y) { return x < y ? T{1} : T{0}; })},
+      {Primitive::less_equal, binary<T>([](T x, T y) { return x <= y ? T{1} : T{0}; })},
+      {Primitive::logical_and, binary<T>([](T x, T y) { return ((x != T{0}) & (y != T{0})) ? T{1} : T{0}; })},
+      {Primitive::logical_or, binary<T>([](T x, T y) { return ((x != T{0}) | (y != T{0})) ? T{1} : T{0}; })},
+      {Primitive::logical_not, unary<T>([](T x) { return x == T{0} ? T{1} : T{0}; })},
+      {Primitive::select, select_lanes<T>},
+  };
+  return look_up(kTable, primitive);
 }
 
 template <class From, class To>

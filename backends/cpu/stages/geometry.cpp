@@ -226,26 +226,21 @@ void Geometry::place(Box& box, const AxisGroup& group, std::int64_t tile) const 
   }
 }
 
-Box Geometry::kept_tile(std::int64_t kept_tile) const {
+Box Geometry::first_position() const {
   Box box;
   box.rank = static_cast<int>(sizes_.size());
   box.extent.fill(1);
-  place(box, kept_, kept_tile);
   return box;
 }
 
-Box Geometry::reduced_tile(std::int64_t reduced_tile) const {
-  Box box;
-  box.rank = static_cast<int>(sizes_.size());
-  box.extent.fill(1);
-  place(box, reduced_, reduced_tile);
+Box Geometry::tile_of(const AxisGroup& group, std::int64_t tile) const {
+  Box box = first_position();
+  place(box, group, tile);
   return box;
 }
 
 Box Geometry::tile_from(std::int64_t first, std::int64_t count) const {
-  Box box;
-  box.rank = static_cast<int>(sizes_.size());
-  box.extent.fill(1);
+  Box box = first_position();
   std::int64_t inner = 1;
   int axis = box.rank - 1;
   // Whole axes first, as many as start here and fit; then a part of the next.

@@ -65,11 +65,11 @@ class Geometry {
   bool columns() const { return columns_; }
 
   /// The positions of a tile of kept positions at the first reduced position.
-  Box kept_tile(std::int64_t kept_tile) const;
+  Box kept_tile(std::int64_t kept_tile) const { return tile_of(kept_, kept_tile); }
   /// The same at a tile of reduced positions.
   void move(Box& kept, std::int64_t reduced_tile) const { place(kept, reduced_, reduced_tile); }
   /// The same with only the first kept position.
-  Box reduced_tile(std::int64_t reduced_tile) const;
+  Box reduced_tile(std::int64_t reduced_tile) const { return tile_of(reduced_, reduced_tile); }
   /// The longest tile that starts at a row-major position and takes at most `count`; for kernels that keep the order.
   Box tile_from(std::int64_t first, std::int64_t count) const;
 
@@ -83,6 +83,8 @@ class Geometry {
   bool cut_square_for_transposes(const std::vector<View>& views);
   void count_tiles(AxisGroup& group) const;
   void place(Box& box, const AxisGroup& group, std::int64_t tile) const;
+  Box first_position() const;
+  Box tile_of(const AxisGroup& group, std::int64_t tile) const;
 
   std::vector<std::int64_t> sizes_, extents_;
   std::vector<Walk> walks_;

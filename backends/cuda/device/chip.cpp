@@ -10,13 +10,24 @@
 namespace nixie::cuda {
 namespace {
 
-constexpr std::int64_t kKibibyte = 1 << 10, kMebibyte = 1 << 20;
-
 struct Model {
   const char* name;
   Chip chip;
   bool is_measured = false;
 };
+
+// Shared memory of a block in KiB, L2 in MiB; bytes of memory, 16-bit and f32 operations per second; the clock in Hz.
+Model model(const char* name, const char* architecture, int sms, int shared, int l2, double bytes, double mma,
+            double fma, double clock, bool is_measured = false) {
+  return {name,
+          {.architecture = architecture,
+           .sms = sms,
+           .block_shared_bytes = std::int64_t{shared} << 10,
+           .l2_bytes = std::int64_t{l2} << 20,
+           .rates = {.bytes = bytes, .mma = mma, .fma = fma},
+           .clock = clock},
+          is_measured};
+}
 
 // Rates of the H200 were fitted to times of layers. Those of others have its share of what their datasheets promise:
 // 0.63 of memory's bandwidth, 0.61 of 16-bit operations with f32 sums and 0.72 of f32 operations; `measured` says
@@ -24,67 +35,17 @@ struct Model {
 // NIXIE_CHIP names another. RTX4090 and L40S differ in memory. sm_90 is a Hopper that runs what other chips run, for
 // tests of that.
 const Model kModels[] = {
-    {"A100",
-     {.architecture = "sm_80",
-      .sms = 108,
-      .block_shared_bytes = 163 * kKibibyte,
-      .l2_bytes = 40 * kMebibyte,
-      .rates = {.bytes = 1.3e12, .mma = 190e12, .fma = 14e12},
-      .clock = 1.41e9}},
-    {"RTX3090",
-     {.architecture = "sm_86",
-      .sms = 82,
-      .block_shared_bytes = 99 * kKibibyte,
-      .l2_bytes = 6 * kMebibyte,
-      .rates = {.bytes = 0.59e12, .mma = 43e12, .fma = 25.6e12},
-      .clock = 1.7e9}},
-    {"L40S",
-     {.architecture = "sm_89",
-      .sms = 142,
-      .block_shared_bytes = 99 * kKibibyte,
-      .l2_bytes = 96 * kMebibyte,
-      .rates = {.bytes = 0.54e12, .mma = 220e12, .fma = 66e12},
-      .clock = 2.52e9}},
-    {"RTX4090",
-     {.architecture = "sm_89",
-      .sms = 128,
-      .block_shared_bytes = 99 * kKibibyte,
-      .l2_bytes = 72 * kMebibyte,
-      .rates = {.bytes = 0.63e12, .mma = 101e12, .fma = 59e12},
-      .clock = 2.52e9}},
-    {"H200",
-     {.architecture = "sm_90a",
-      .sms = 132,
-      .block_shared_bytes = 227 * kKibibyte,
-      .l2_bytes = 50 * kMebibyte,
-      .rates = {.bytes = 3.0e12, .mma = 600e12, .fma = 48e12}},
-     true},
-    {"H100",
-     {.architecture = "sm_90a",
-      .sms = 132,
-      .block_shared_bytes = 227 * kKibibyte,
-      .l2_bytes = 50 * kMebibyte,
-      .rates = {.bytes = 2.1e12, .mma = 600e12, .fma = 48e12}}},
-    {"Hopper",
-     {.architecture = "sm_90",
-      .sms = 132,
-      .block_shared_bytes = 227 * kKibibyte,
-      .l2_bytes = 50 * kMebibyte,
-      .rates = {.bytes = 3.0e12, .mma = 370e12, .fma = 48e12}}},
-    {"B200",
-     {.architecture = "sm_100",
-      .sms = 148,
-      .block_shared_bytes = 227 * kKibibyte,
-      .l2_bytes = 126 * kMebibyte,
-      .rates = {.bytes = 5.0e12, .mma = 1370e12, .fma = 54e12},
-      .clock = 1.85e9}},
-    {"RTX5090",
-     {.architecture = "sm_120",
-      .sms = 170,
-      .block_shared_bytes = 99 * kKibibyte,
-      .l2_bytes = 96 * kMebibyte,
-      .rates = {.bytes = 1.13e12, .mma = 128e12, .fma = 75e12},
-      .clock = 2.41e9}},
+    // clang-format off
+    model("A100",    "sm_80",  108, 163,  40,  1.3e12,   190e12,   14e12, 1.41e9),
+    model("RTX3090", "sm_86",  82,  99,   6, 0.59e12,    43e12, 25.6e12,  1.7e9),
+    model("L40S",    "sm_89",  142,  99,  96, 0.54e12,   220e12,   66e12, 2.52e9),
+    model("RTX4090", "sm_89",  128,  99,  72, 0.63e12,   101e12,   59e12, 2.52e9),
+    model("H200",    "sm_90a", 132, 227,  50,    3e12,   600e12,   48e12,  1.4e9, true),
+    model("H100",    "sm_90a", 132, 227,  50,  2.1e12,   600e12,   48e12,  1.4e9),
+    model("Hopper",  "sm_90",  132, 227,  50,    3e12,   370e12,   48e12,  1.4e9),
+    model("B200",    "sm_100", 148, 227, 126,    5e12,  1370e12,   54e12, 1.85e9),
+    model("RTX5090", "sm_120", 170,  99,  96, 1.13e12,   128e12,   75e12, 2.41e9),
+    // clang-format on
 };
 
 }  // namespace

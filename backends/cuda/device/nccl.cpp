@@ -4,34 +4,18 @@
 #include <map>
 #include <mutex>
 
-#include "nixie/backends/cuda/device/shared_library.h"
-
 namespace nixie::cuda {
 namespace {
 
 constexpr int kOldest = 21800;
 
 Nccl open_nccl() {
-  const SharedLibrary library("libnccl.so", {".2", ""}, "NCCL 2.18 or newer (Debian: libnccl2 of NVIDIA's repository)");
-  Nccl table{};
-  library.find(table.version, "ncclGetVersion");
+  const Nccl table{{"libnccl.so", {".2", ""}, "NCCL 2.18 or newer (Debian: libnccl2 of NVIDIA's repository)"}};
   int version = 0;
   table.version(&version);
   if (version < kOldest)
     fail(Fault::device, "cuda: NCCL ", version / 10000, ".", version / 100 % 100,
          " is too old for several ranks; install NCCL 2.18 or newer");
-  library.find(table.error_string, "ncclGetErrorString");
-  library.find(table.last_error, "ncclGetLastError");
-  library.find(table.unique_id, "ncclGetUniqueId");
-  library.find(table.init_rank, "ncclCommInitRank");
-  library.find(table.group_start, "ncclGroupStart");
-  library.find(table.group_end, "ncclGroupEnd");
-  library.find(table.all_reduce, "ncclAllReduce");
-  library.find(table.all_gather, "ncclAllGather");
-  library.find(table.reduce_scatter, "ncclReduceScatter");
-  library.find(table.send, "ncclSend");
-  library.find(table.receive, "ncclRecv");
-  library.find(table.broadcast, "ncclBroadcast");
   return table;
 }
 

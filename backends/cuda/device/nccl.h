@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "nixie/backends/cuda/device/shared_library.h"
 #include "nixie/core/base/dtype.h"
 #include "nixie/core/graph/world.h"
 
@@ -19,19 +20,24 @@ int nccl_type(Dtype dtype);
 constexpr int kNcclSum = 0;
 
 struct Nccl {
-  int (*version)(int* version);
-  const char* (*error_string)(int status);
-  const char* (*last_error)(NcclComm);
-  int (*unique_id)(NcclId* id);
-  int (*init_rank)(NcclComm* comm, int ranks, NcclId id, int rank);
-  int (*group_start)();
-  int (*group_end)();
-  int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op, NcclComm, cudaStream_t);
-  int (*all_gather)(const void* from, void* to, std::size_t count, int type, NcclComm, cudaStream_t);
-  int (*reduce_scatter)(const void* from, void* to, std::size_t count, int type, int op, NcclComm, cudaStream_t);
-  int (*send)(const void* from, std::size_t count, int type, int to, NcclComm, cudaStream_t);
-  int (*receive)(void* to, std::size_t count, int type, int from, NcclComm, cudaStream_t);
-  int (*broadcast)(const void* from, void* to, std::size_t count, int type, int root, NcclComm, cudaStream_t);
+  SharedLibrary library;
+  int (*version)(int* version) = library.find("ncclGetVersion");
+  const char* (*error_string)(int status) = library.find("ncclGetErrorString");
+  const char* (*last_error)(NcclComm) = library.find("ncclGetLastError");
+  int (*unique_id)(NcclId* id) = library.find("ncclGetUniqueId");
+  int (*init_rank)(NcclComm* comm, int ranks, NcclId id, int rank) = library.find("ncclCommInitRank");
+  int (*group_start)() = library.find("ncclGroupStart");
+  int (*group_end)() = library.find("ncclGroupEnd");
+  int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op, NcclComm,
+                    cudaStream_t) = library.find("ncclAllReduce");
+  int (*all_gather)(const void* from, void* to, std::size_t count, int type, NcclComm,
+                    cudaStream_t) = library.find("ncclAllGather");
+  int (*reduce_scatter)(const void* from, void* to, std::size_t count, int type, int op, NcclComm,
+                        cudaStream_t) = library.find("ncclReduceScatter");
+  int (*send)(const void* from, std::size_t count, int type, int to, NcclComm, cudaStream_t) = library.find("ncclSend");
+  int (*receive)(void* to, std::size_t count, int type, int from, NcclComm, cudaStream_t) = library.find("ncclRecv");
+  int (*broadcast)(const void* from, void* to, std::size_t count, int type, int root, NcclComm,
+                   cudaStream_t) = library.find("ncclBroadcast");
 };
 
 /// Opened on the first call: libnccl.so.2 of NCCL 2.18 or newer. Throws Fault::device, naming the remedy, if it cannot

@@ -36,10 +36,10 @@ SharedLibrary::SharedLibrary(std::string stem, const std::vector<std::string>& v
        " (./dev setup cuda does so in nixie's source tree), or set CUDA_HOME to the toolkit's folder");
 }
 
-void* SharedLibrary::address(const char* name) const {
+Symbol SharedLibrary::find(const char* name) const {
   void* found = dlsym(handle_, name);
   if (!found) fail(Fault::device, "cuda: ", stem_, " is too old: it lacks ", name, "; install ", package_);
-  return found;
+  return {found};
 }
 
 }  // namespace nixie::cuda

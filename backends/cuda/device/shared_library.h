@@ -6,6 +6,15 @@
 
 namespace nixie::cuda {
 
+/// An address in a library, as a pointer to the function that it is.
+struct Symbol {
+  void* address;
+  template <class Function>
+  operator Function*() const {
+    return reinterpret_cast<Function*>(address);
+  }
+};
+
 /// Stays open until the program ends.
 class SharedLibrary {
  public:
@@ -14,14 +23,10 @@ class SharedLibrary {
   /// Fault::device naming the library and the `package` to install if there is none.
   SharedLibrary(std::string stem, const std::vector<std::string>& versions, std::string package);
 
-  /// Throws Fault::device if the library is too old to have the function.
-  template <class Function>
-  void find(Function& function, const char* name) const {
-    function = reinterpret_cast<Function>(address(name));
-  }
+  /// Throws Fault::device if the library is too old to have it.
+  Symbol find(const char* name) const;
 
  private:
-  void* address(const char* name) const;
   void* handle_ = nullptr;
   std::string stem_, package_;
 };

@@ -8,6 +8,7 @@
 #include "nixie/backends/cuda/families/portable.h"
 #include "nixie/backends/cuda/generate/accumulators.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -19,19 +20,17 @@ constexpr int kWidestTile = 256;  // columns, of any convolution that leaves par
 
 // Copies the instructions that registers need to the end of another body. `place` says what a load becomes.
 template <class Place>
-std::map<int, int> append(const std::vector<Instruction>& from, const std::vector<int>& registers,
-                          std::vector<Instruction>& to, const Place& place) {
+std::vector<int> append(const std::vector<Instruction>& from, const std::vector<int>& registers,
+                        std::vector<Instruction>& to, const Place& place) {
   const std::vector<bool> needed = needed_for(from, registers);
-  std::map<int, int> moved;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    if (!needed[i]) continue;
-    Instruction in = from[i];
-    for (int& arg : in.args)
-      if (arg >= 0) arg = moved.at(arg);
+  InstructionBuilder code{std::move(to)};
+  std::size_t next = 0;
+  std::vector<int> moved = code.append(from, [&](Instruction in) {
+    if (!needed[next++]) return -1;
     const int known = in.primitive == Primitive::load ? place(in) : -1;
-    moved[static_cast<int>(i)] = known >= 0 ? known : static_cast<int>(to.size());
-    if (known < 0) to.push_back(in);
-  }
+    return known >= 0 ? known : code.add(in);
+  });
+  to = std::move(code.body);
   return moved;
 }
 
@@ -87,8 +86,8 @@ std::pair<Kernel, int> apart(Kernel kernel, int stage, const std::vector<std::si
     (moves ? own.reductions : left).push_back(whole.reductions[i]);
     if (moves) registers.push_back(whole.reductions[i].value);
   }
-  const std::map<int, int> places = append(whole.body, registers, own.body, [](const Instruction&) { return -1; });
-  for (Reduction& reduction : own.reductions) reduction.value = places.at(reduction.value);
+  const std::vector<int> places = append(whole.body, registers, own.body, [](const Instruction&) { return -1; });
+  for (Reduction& reduction : own.reductions) reduction.value = places[at(reduction.value)];
   whole.reductions = std::move(left);
   if (whole.reductions.empty() && whole.carries.empty() && whole.stores.empty()) {
     whole = std::move(own);
@@ -113,7 +112,7 @@ void add_reductions(Kernel& kernel, int stored, int slot, const Kernel& reader, 
   Stage& last = kernel.stages.back();
   std::vector<int> registers;
   for (const Reduction& reduction : stage.reductions) registers.push_back(reduction.value);
-  const std::map<int, int> places = append(stage.body, registers, last.body, [&](Instruction& in) {
+  const std::vector<int> places = append(stage.body, registers, last.body, [&](Instruction& in) {
     const Access& load = reader.loads[at(in.index)];
     if (load.slot == slot) return stored;
     const auto known = std::find(kernel.loads.begin(), kernel.loads.end(), load);
@@ -122,7 +121,7 @@ void add_reductions(Kernel& kernel, int stored, int slot, const Kernel& reader, 
     return -1;
   });
   for (Reduction reduction : stage.reductions) {
-    reduction.value = places.at(reduction.value);
+    reduction.value = places[at(reduction.value)];
     last.reductions.push_back(reduction);
   }
 }

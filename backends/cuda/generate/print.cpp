@@ -3,6 +3,8 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
+
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -16,34 +18,11 @@ std::string decimal(Float value, const char* suffix) {
   return std::signbit(value) ? "(" + text + ")" : text;
 }
 
-const char* infix(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::add:
-      return "+";
-    case Primitive::sub:
-      return "-";
-    case Primitive::mul:
-      return "*";
-    case Primitive::div:
-      return "/";
-    case Primitive::equal:
-      return "==";
-    case Primitive::not_equal:
-      return "!=";
-    case Primitive::less:
-      return "<";
-    case Primitive::less_equal:
-      return "<=";
-    case Primitive::bit_and:
-      return "&";
-    case Primitive::bit_or:
-      return "|";
-    case Primitive::bit_xor:
-      return "^";
-    default:  // a function of math.cuh by its name, or the compiler says that it is missing
-      return nullptr;
-  }
-}
+// The others are functions of math.cuh by their names.
+const std::map<Primitive, const char*> kInfix{
+    {Primitive::add, "+"},     {Primitive::sub, "-"},        {Primitive::mul, "*"},    {Primitive::div, "/"},
+    {Primitive::equal, "=="},  {Primitive::not_equal, "!="}, {Primitive::less, "<"},   {Primitive::less_equal, "<="},
+    {Primitive::bit_and, "&"}, {Primitive::bit_or, "|"},     {Primitive::bit_xor, "^"}};
 
 }  // namespace
 
@@ -82,7 +61,7 @@ std::string expression(const Instruction& in) {
     case Primitive::not_equal:
     case Primitive::less:
     case Primitive::less_equal:
-      return fmt::format("static_cast<{}>({} {} {})", type, reg(0), infix(in.primitive), reg(1));
+      return fmt::format("static_cast<{}>({} {} {})", type, reg(0), kInfix.at(in.primitive), reg(1));
     case Primitive::logical_and:
       return fmt::format("static_cast<{}>({} != 0 && {} != 0)", type, reg(0), reg(1));
     case Primitive::logical_or:
@@ -105,7 +84,7 @@ std::string expression(const Instruction& in) {
     case Primitive::bit_and:
     case Primitive::bit_or:
     case Primitive::bit_xor:
-      return fmt::format("{} {} {}", reg(0), infix(in.primitive), reg(1));
+      return fmt::format("{} {} {}", reg(0), kInfix.at(in.primitive), reg(1));
     default:  // a function of its registers
       break;
   }

@@ -6,9 +6,9 @@
 
 #include "nixie/backends/cuda/families/conv/image_map.h"
 #include "nixie/backends/cuda/rewrite/absorb.h"
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -90,32 +90,24 @@ std::optional<Kernel> computing(const Kernel& reader, const Kernel& map, const I
       load_of[i].push_back(&from == &images ? static_cast<int>(i) : find_or_add(kernel.loads, *seen));
     }
   }
+  const auto is_made = [&](const Instruction& in) {
+    return in.primitive == Primitive::load && !load_of[at(in.index)].empty();
+  };
   for (Stage& stage : kernel.stages) {
-    InstructionBuilder code;
-    std::vector<int> moved;  // where each register went
-    const auto add = [&](Instruction in, const std::vector<int>& registers) {
-      for (int& arg : in.args)
-        if (arg >= 0) arg = registers[at(arg)];
-      return code.add(in);
-    };
-    for (const Instruction& in : stage.body) {
-      if (in.primitive != Primitive::load || load_of[at(in.index)].empty()) {
-        moved.push_back(add(in, moved));
-        continue;
-      }
-      if (in.type != Dtype::f32) return {};
-      std::vector<int> inner;
-      for (Instruction step : what.body) {
-        if (step.primitive == Primitive::load) step.index = load_of[at(in.index)][at(step.index)];
-        inner.push_back(add(step, inner));
-      }
+    if (std::ranges::any_of(stage.body, [&](const auto& in) { return is_made(in) && in.type != Dtype::f32; }))
+      return {};
+    rewrite(stage, [&](InstructionBuilder& code, const Instruction& in) {
+      if (!is_made(in)) return code.add(in);
+      const int made = code.append(what.body,
+                                   [&](Instruction step) {
+                                     if (step.primitive == Primitive::load)
+                                       step.index = load_of[at(in.index)][at(step.index)];
+                                     return code.add(step);
+                                   })
+                           .back();
       const int inside = is_inside(code, reader.loads[at(in.index)], reader.domain);
-      moved.push_back(inside < 0 ? inner.back() : code.apply(Primitive::select, inside, inner.back(), code.number(0)));
-    }
-    stage.body = std::move(code.body);
-    for (Store& store : stage.stores) store.value = moved[at(store.value)];
-    for (Reduction& reduction : stage.reductions) reduction.value = moved[at(reduction.value)];
-    for (Carry& carry : stage.carries) carry.value = moved[at(carry.value)];
+      return inside < 0 ? made : code.apply(Primitive::select, inside, made, code.number(0));
+    });
   }
   return kernel;
 }

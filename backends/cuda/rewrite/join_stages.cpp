@@ -8,10 +8,10 @@
 #include <set>
 
 #include "nixie/backends/cuda/families/portable.h"
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -93,22 +93,19 @@ class Joining {
     if (place < first_.stages.size())  // its registers keep their numbers
       for (int i = 0; i < std::ssize(first_.stages[place].body); ++i) copied_[{place, i}] = i;
     InstructionBuilder code{std::move(result_.stages[place].body)};
-    std::vector<int> moved;
-    for (Instruction in : stage.body) {
-      for (int& arg : in.args)
-        if (arg >= 0) arg = moved[at(arg)];
+    bool is_possible = true;
+    const std::vector<int> moved = code.append(stage.body, [&](Instruction in) {
       if (in.primitive == Primitive::carried) in.index += carried_before();
-      if (in.primitive != Primitive::load) {
-        moved.push_back(code.add(in));
-      } else if (const std::optional<Handed> from = handed_[at(in.index)]) {
+      if (in.primitive != Primitive::load) return code.add(in);
+      if (const std::optional<Handed> from = handed_[at(in.index)]) {
         const std::optional<int> value = take(*from, stage.full, code);
-        if (!value) return false;
-        moved.push_back(*value);
-      } else {
-        in.index = loads_[at(in.index)];
-        moved.push_back(code.add(in));
+        is_possible &= value.has_value();
+        return value.value_or(0);
       }
-    }
+      in.index = loads_[at(in.index)];
+      return code.add(in);
+    });
+    if (!is_possible) return false;
     Stage& into = result_.stages[place];
     into.body = std::move(code.body);
     for (const Store& store : stage.stores)

@@ -37,18 +37,10 @@ std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Str
 }
 
 void replace_head(Kernel& kernel, const std::function<int(InstructionBuilder&, const Instruction&)>& by) {
-  for (Stage& stage : kernel.stages) {
-    InstructionBuilder code;
-    std::vector<int> moved;  // where each register went
-    for (Instruction in : stage.body) {
-      for (int& arg : in.args)
-        if (arg >= 0) arg = moved[at(arg)];
-      moved.push_back(in.primitive == Primitive::head ? by(code, in) : code.add(in));
-    }
-    stage.body = std::move(code.body);
-    for (Store& store : stage.stores) store.value = moved[at(store.value)];
-    for (Carry& carry : stage.carries) carry.value = moved[at(carry.value)];
-  }
+  for (Stage& stage : kernel.stages)
+    rewrite(stage, [&](InstructionBuilder& code, const Instruction& in) {
+      return in.primitive == Primitive::head ? by(code, in) : code.add(in);
+    });
 }
 
 bool depends_on_position(const Kernel& kernel) {

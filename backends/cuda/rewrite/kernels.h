@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {

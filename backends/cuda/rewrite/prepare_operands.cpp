@@ -89,7 +89,6 @@ class Preparation {
     runs(group, kernel);
   }
 
-  // Copies are shared by the kernels that read them until the original is written again.
   void copy_operand(Operand& operand, Dtype dtype, bool in_pieces) {
     const auto is_ready = [&] {
       return dtype_of(plan_, operand) == dtype &&
@@ -98,31 +97,28 @@ class Preparation {
     if (is_ready()) return;
     // A mere conversion of another slot: copy from that slot.
     if (const auto map = before_map(plan_.kernels, operand); map && map->body.empty()) operand = map->view;
-    if (is_ready()) return;
-    for (const Copy& copy : copies_)
-      if (copy.original == operand && copy.dtype == dtype) {
-        operand = copy.made;
-        return;
-      }
-    const Operand original = operand;
-    add(pack(plan_, operand, operand.shape.channels_last(), dtype, "operand, channels last"));
-    copies_.push_back({original, dtype, operand});
+    if (!is_ready()) copy(operand, operand.shape.channels_last(), dtype, "operand, channels last");
   }
 
   // A matrix whose terms, along this axis, are neighbours.
   void copy_terms_inside(Operand& operand, int axis) {
     Strides strides(2, operand.shape[axis]);
     strides[at(axis)] = 1;
-    if (operand.strides == strides) return;
-    const Dtype dtype = dtype_of(plan_, operand);
-    for (const Copy& copy : copies_)
-      if (copy.original == operand && copy.dtype == dtype && copy.made.strides == strides) {
-        operand = copy.made;
-        return;
-      }
+    if (operand.strides != strides) copy(operand, strides, dtype_of(plan_, operand), "operand, terms inside");
+  }
+
+  // Copies are shared by the kernels that read them until the original is written again.
+  void copy(Operand& operand, const Strides& strides, Dtype dtype, const char* label) {
     const Operand original = operand;
-    add(pack(plan_, operand, strides, dtype, "operand, terms inside"));
-    copies_.push_back({original, dtype, operand});
+    const auto known = std::ranges::find_if(copies_, [&](const Copy& copy) {
+      return copy.original == original && copy.dtype == dtype && copy.made.strides == strides;
+    });
+    if (known != copies_.end()) {
+      operand = known->made;
+    } else {
+      add(pack(plan_, operand, strides, dtype, label));
+      copies_.push_back({original, dtype, operand});
+    }
   }
 
   // Where a portable convolution reads channels-last images, it wants the channels of its filter innermost, too; a

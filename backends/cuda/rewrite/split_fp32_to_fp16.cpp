@@ -16,9 +16,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {

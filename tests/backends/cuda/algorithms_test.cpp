@@ -112,7 +112,7 @@ TEST_P(CudaAlgorithms, LongCompileWithoutSpills) {
 
 // No block of a portable product adds more terms than tensor cores may in one accumulator, in any tile.
 TEST(CudaAlgorithms, CutLongSumsOfTensorCores) {
-  const hopper_plans::Layer layer{.n = 256, .c = 1024, .h = 80, .w = 81, .k = 1024, .r = 1, .s = 1, .groups = 16};
+  const hopper_plans::Layer layer{"256x1024x80x81 by 1024x1x1 groups 16"};
   const auto draft = hopper_plans::filter_grad("long", layer, hopper_plans::Gradient::stored);
   for (const Algorithm& algorithm : product_algorithms(draft.plan, draft.plan.kernels[0], hopper())) {
     const std::string text = generate_product(draft.plan, draft.plan.kernels[0], hopper(), algorithm.name).source;
@@ -125,10 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Layers, CudaAlgorithms, testing::ValuesIn(hopper_plans:
                          [](const auto& info) { return info.param.name; });
 
 TEST(CudaAlgorithmsOfALayer, AreToldInWords) {
-  Plan plan =
-      hopper_plans::forward("layer", {.n = 128, .c = 64, .h = 27, .w = 27, .k = 192, .r = 5, .s = 5, .pad = {2, 2}},
-                            hopper_plans::Forward::bias_relu)
-          .plan;
+  Plan plan = hopper_plans::forward("layer", "128x64x27x27 by 192x5x5 pad 2", hopper_plans::Forward::bias_relu).plan;
   lower(plan, hopper());
   const KernelCode code = generate(plan, plan.groups[0], hopper());
   EXPECT_EQ(code.operation, "f16 convolution of 128x64x27x27 by 192x5x5 pad 2x2, reads f32, writes f16");
@@ -138,8 +135,7 @@ TEST(CudaAlgorithmsOfALayer, AreToldInWords) {
 
 // Only the tiles left over after whole waves share their sums, which go to memory and back.
 TEST(CudaAlgorithmsOfALayer, ByMultiplyAddsShareTheSumsOfTheLastTilesAlone) {
-  const hopper_plans::Layer layer{
-      .n = 8, .c = 8, .h = 300, .w = 400, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32};
+  const hopper_plans::Layer layer{"8x8x300x400 by 16x3x3 pad 1 f32"};
   Plan plan = hopper_plans::forward("layer", layer, hopper_plans::Forward::bias_relu).plan;
   lower(plan, hopper());
   const Group& group = plan.groups.back();
@@ -162,9 +158,9 @@ TEST(CudaAlgorithmsOfALayer, AddTheSumsOfPairsOfBlocksInOneLaunch) {
   } kCases[] = {{64, 2048, 7, 512, 1},   {64, 512, 7, 2048, 1},  {32, 1024, 10, 1536, 1}, {16, 1088, 14, 800, 1},
                 {16, 1024, 14, 2048, 1}, {64, 256, 14, 1024, 2}, {4, 64, 200, 256, 2}};
   for (const auto& c : kCases) {
-    Plan plan = hopper_plans::filter_grad(
-                    "layer", {.n = c.n, .c = c.c, .h = c.size, .w = c.size, .k = c.k, .r = 1, .s = 1}, c.what)
-                    .plan;
+    Plan plan =
+        hopper_plans::filter_grad("layer", fmt::format("{0}x{1}x{2}x{2} by {3}x1x1", c.n, c.c, c.size, c.k), c.what)
+            .plan;
     lower(plan, hopper());
     const KernelCode code = generate(plan, plan.groups[0], hopper());
     EXPECT_EQ(code.launches.size(), c.launches) << code.operation << " by " << code.variant;
@@ -184,7 +180,7 @@ std::set<std::pair<int, int>> tiles_in(const KernelCode& code) {
 TEST(CudaAlgorithmsOfALayer, WithVeryManyChannelsNameEveryTile) {
   using hopper_plans::Gradient;
   const auto draft_of = [](std::int64_t channels, Dtype dtype, Math math) {
-    hopper_plans::Layer layer{.n = 1, .c = channels, .h = 7, .w = 7, .k = 40, .r = 7, .s = 7, .dtype = dtype};
+    hopper_plans::Layer layer(fmt::format("1x{}x7x7 by 40x7x7 {}", channels, dtype));
     layer.math = math;
     return hopper_plans::filter_grad("layer", layer, Gradient::stored).plan;
   };

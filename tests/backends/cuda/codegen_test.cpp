@@ -229,7 +229,6 @@ TEST(CudaCodegenText, ChannelsLastStatisticsGiveThreadsChannels) {
   EXPECT_GT(code.scratch_bytes, 0);
 }
 
-// Blocks that share channels go on together where all of them run at a time.
 // Reductions of all of an array with numbers for each column: a thread keeps its columns and loads these once, counts
 // without converting floats, and adds what is rarely not 0 in a branch of its own.
 TEST(CudaCodegenText, ReductionsToOneValueTakeFewInstructions) {
@@ -258,6 +257,7 @@ TEST(CudaCodegenText, ReductionsToOneValueTakeFewInstructions) {
   }
 }
 
+// Blocks that share channels go on together where all of them run at a time.
 TEST(CudaCodegenText, BlocksThatFitTheDeviceMeet) {
   const auto draft = cuda_plans::normalise(Dtype::f16, {64, 24, 30, 30}, {0, 2, 3}, true);
   Chip chip = chip_named("sm_90a");

@@ -39,10 +39,9 @@ TEST(CudaFaults, AMissingLibraryIsNamedWithWhatToInstall) {
 
 TEST(CudaFaults, ALibraryThatIsTooOldIsNamedWithWhatItLacks) {
   const cuda::SharedLibrary math("libm.so", {".6"}, "cuBLAS 12 or newer");
-  double (*cosine)(double) = nullptr;
-  math.find(cosine, "cos");
+  double (*cosine)(double) = math.find("cos");
   EXPECT_EQ(cosine(0), 1);
-  EXPECT_EQ(error_of(Fault::device, [&] { math.find(cosine, "cublasLtCreate"); }),
+  EXPECT_EQ(error_of(Fault::device, [&] { math.find("cublasLtCreate"); }),
             "cuda: libm.so is too old: it lacks cublasLtCreate; install cuBLAS 12 or newer");
 }
 

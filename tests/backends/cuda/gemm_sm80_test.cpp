@@ -42,33 +42,20 @@ Layer in_parts(Layer layer) {
 
 std::vector<Case> cases() {
   return {
-      {"window", Layer{.n = 2, .c = 40, .h = 9, .w = 7, .k = 72, .r = 3, .s = 3, .pad = {1, 1}}},
-      {"one_tap", Layer{.n = 3, .c = 64, .h = 7, .w = 7, .k = 136, .r = 1, .s = 1}},
-      {"strided", Layer{.n = 2, .c = 32, .h = 11, .w = 9, .k = 64, .r = 3, .s = 3, .stride = {2, 2}, .pad = {1, 1}}},
-      {"dilated", Layer{.n = 2, .c = 24, .h = 13, .w = 9, .k = 40, .r = 3, .s = 2, .pad = {3, 1}, .dilation = {3, 2}}},
-      {"whole_steps", Layer{.n = 2, .c = 64, .h = 6, .w = 9, .k = 128, .r = 3, .s = 3, .pad = {1, 1}}},
-      {"groups", Layer{.n = 2, .c = 32, .h = 6, .w = 9, .k = 48, .r = 3, .s = 3, .pad = {1, 1}, .groups = 2}},
-      {"pairs", Layer{.n = 2, .c = 10, .h = 8, .w = 9, .k = 26, .r = 3, .s = 3, .pad = {1, 1}}},
-      {"row_major", Layer{.n = 2, .c = 24, .h = 7, .w = 8, .k = 40, .r = 3, .s = 3, .pad = {1, 1}, .row_major = true}},
-      {"bf16", Layer{.n = 2, .c = 64, .h = 7, .w = 8, .k = 64, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::bf16}},
-      {"tf32", Layer{.n = 2,
-                     .c = 24,
-                     .h = 7,
-                     .w = 8,
-                     .k = 40,
-                     .r = 3,
-                     .s = 3,
-                     .pad = {1, 1},
-                     .dtype = Dtype::f32,
-                     .math = Math::tf32}},
-      {"parts", in_parts({.n = 2, .c = 40, .h = 9, .w = 7, .k = 72, .r = 3, .s = 3, .pad = {1, 1}}),
-       cuda_plans::any_number},
-      {"odd_parts", in_parts({.n = 2, .c = 7, .h = 9, .w = 8, .k = 9, .r = 3, .s = 3, .stride = {2, 2}, .pad = {1, 1}}),
-       cuda_plans::any_number},
-      {"row_major_parts",
-       in_parts({.n = 2, .c = 24, .h = 7, .w = 8, .k = 40, .r = 3, .s = 3, .pad = {1, 1}, .row_major = true}),
-       cuda_plans::any_number},
-      {"shared_sums", Layer{.n = 12, .c = 64, .h = 28, .w = 28, .k = 64, .r = 1, .s = 1}},
+      {"window", "2x40x9x7 by 72x3x3 pad 1"},
+      {"one_tap", "3x64x7x7 by 136x1x1"},
+      {"strided", "2x32x11x9 by 64x3x3 stride 2 pad 1"},
+      {"dilated", "2x24x13x9 by 40x3x2 pad 3x1 dilation 3x2"},
+      {"whole_steps", "2x64x6x9 by 128x3x3 pad 1"},
+      {"groups", "2x32x6x9 by 48x3x3 pad 1 groups 2"},
+      {"pairs", "2x10x8x9 by 26x3x3 pad 1"},
+      {"row_major", "2x24x7x8 by 40x3x3 pad 1 row_major"},
+      {"bf16", "2x64x7x8 by 64x3x3 pad 1 bf16"},
+      {"tf32", "2x24x7x8 by 40x3x3 pad 1 f32 tf32"},
+      {"parts", in_parts("2x40x9x7 by 72x3x3 pad 1"), cuda_plans::any_number},
+      {"odd_parts", in_parts("2x7x9x8 by 9x3x3 stride 2 pad 1"), cuda_plans::any_number},
+      {"row_major_parts", in_parts("2x24x7x8 by 40x3x3 pad 1 row_major"), cuda_plans::any_number},
+      {"shared_sums", "12x64x28x28 by 64x1x1"},
   };
 }
 
@@ -120,7 +107,7 @@ TEST_P(CudaGemmSm80, LongEveryTileCompilesForEveryChip) {
 
 // Every tile, in the roles by turns, for one chip; and a large layer's tiles for each.
 TEST(CudaGemmSm80Programs, CompileForEveryChip) {
-  const Layer layer{.n = 64, .c = 256, .h = 28, .w = 28, .k = 256, .r = 3, .s = 3, .pad = {1, 1}};
+  const Layer layer{"64x256x28x28 by 256x3x3 pad 1"};
   std::vector<Draft> large = drafts({"large", layer});
   for (Draft& draft : drafts({"large_parts", in_parts(layer)})) large.push_back(std::move(draft));
   for (const char* name : kChips) {
@@ -141,11 +128,11 @@ TEST(CudaGemmSm80Programs, CompileForEveryChip) {
 
 // Chosen for an A100, on any device; by the estimates, and by another tile or all of them.
 void expect_doubles(const Draft& draft, double (*values)(Dtype, std::mt19937&), bool every_tile) {
-  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(draft), 1, values);
+  const std::vector<Array> expected = cuda_plans::run_in_doubles(draft, values);
   for (const auto& [name, table] : every_tile ? tables_of(draft.plan) : two_tables_of(draft.plan)) {
     const CompiledBy compiled_by(table);
-    const std::vector<Array> found = cuda_plans::run(*cuda_or_null(), draft, 2, values);
-    cuda_plans::expect_rounded(found, expected, fmt::format("{} by {}", draft.name, name));
+    cuda_plans::expect_close(cuda_plans::run(*cuda_or_null(), draft, 2, values), expected, cuda_plans::one_rounding,
+                             fmt::format("{} by {}", draft.name, name));
   }
 }
 void expect_doubles(const std::vector<Draft>& all, double (*values)(Dtype, std::mt19937&), bool every_tile) {

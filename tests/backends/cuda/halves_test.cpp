@@ -117,8 +117,7 @@ TEST(CudaHalves, TwoPlanesHoldTheValue) {
   constexpr std::size_t kChannels = 8;
   for (double size : {1.0, 1e-30, 1e20})
     for (double spread : {0.0, 2.0, 6.0}) {
-      const Layer layer{
-          .n = 2, .c = kChannels, .h = 6, .w = 5, .k = 16, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
+      const Layer layer(fmt::format("2x{}x6x5 by 16x3x3 f32 fp32", kChannels));
       const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
       ASSERT_EQ(product.low_planes.size(), 2u);
       const std::vector<Array> inputs = draw_inputs(plan, spread, size);
@@ -175,18 +174,8 @@ double loaded(const Access& access, const std::vector<double>& values, const Sha
 // Whatever the scales of channels, results are as exact as sums of 20 bits: of each role, in groups, too.
 TEST(CudaHalves, ChannelsOfAnyScaleKeepTheirDigits) {
   for (const int groups : {1, 2}) {
-    Layer layer{.n = 2,
-                .c = 32,
-                .h = 6,
-                .w = 5,
-                .k = 64,
-                .r = 3,
-                .s = 3,
-                .pad = {1, 1},
-                .dtype = Dtype::f32,
-                .math = Math::fp32,
-                .groups = groups};
-    if (groups > 1) layer.c = 128, layer.k = 128;
+    const Layer layer =
+        groups > 1 ? "2x128x6x5 by 128x3x3 pad 1 groups 2 f32 fp32" : "2x32x6x5 by 64x3x3 pad 1 f32 fp32";
     Layer exact = layer;
     exact.dtype = Dtype::f64, exact.math = Math::ieee;
     const auto drafts = [](const Layer& of) {
@@ -242,7 +231,7 @@ TEST(CudaHalves, ChannelsOfAnyScaleKeepTheirDigits) {
 
 // A value that is not finite stays so, and leaves the scale alone; nothing but zeros stays so.
 TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
-  const Layer layer{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32, .math = Math::fp32};
+  const Layer layer{"1x8x4x4 by 8x3x3 f32 fp32"};
   const auto [product, plan] = lowered(hopper_plans::forward("planes", layer, hopper_plans::Forward::plain));
   std::vector<Array> inputs = draw_inputs(plan, 1, 1);
   inputs[0].data<float>()[5] = std::numeric_limits<float>::infinity();
@@ -261,17 +250,7 @@ TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
 
 // Rows of a first layer: channel s * C + c of column q is what tap s of column q reads.
 TEST(CudaHalves, PackRowsOfAFirstLayer) {
-  const Layer layer{.n = 2,
-                    .c = 3,
-                    .h = 9,
-                    .w = 11,
-                    .k = 16,
-                    .r = 5,
-                    .s = 7,
-                    .stride = {2, 3},
-                    .pad = {1, 2},
-                    .dtype = Dtype::f32,
-                    .math = Math::fp32};
+  const Layer layer{"2x3x9x11 by 16x5x7 stride 2x3 pad 1x2 f32 fp32"};
   const auto [product, plan] = lowered(hopper_plans::forward("rows", layer, hopper_plans::Forward::plain));
   const std::vector<Array> inputs = draw_inputs(plan, 0, 1);
   const Operand &x = product.kernel.head->operands[0], &w = product.kernel.head->operands[1];
@@ -304,8 +283,7 @@ TEST(CudaHalves, PackRowsOfAFirstLayer) {
 
 // The other backends can run a plan of one plane: the result is that of the f32 plan to 11 bits of its operands.
 TEST(CudaHalves, OnePlaneAgreesWithTheLayer) {
-  const Layer base{
-      .n = 2, .c = 16, .h = 7, .w = 6, .k = 8, .r = 3, .s = 2, .pad = {1, 0}, .dtype = Dtype::f32, .math = Math::tf32};
+  const Layer base{"2x16x7x6 by 8x3x2 pad 1x0 f32 tf32"};
   Layer rows = base;
   rows.c = 2;
   const std::vector<cuda_plans::Draft> drafts{
@@ -348,8 +326,7 @@ TEST(CudaHalves, AreSharedByAMatrixAndItsTranspose) {
 
 // A pooling's gradient leaves its kernel in halves: no kernel fills them, and the gradient itself is not stored.
 TEST(CudaHalves, PoolingsMakeThem) {
-  const Layer layer{
-      .n = 2, .c = 8, .h = 9, .w = 12, .k = 16, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f32, .math = Math::tf32};
+  const Layer layer{"2x8x9x12 by 16x3x3 pad 1 f32 tf32"};
   for (const std::vector<int>& window : {std::vector{2, 2}, {3, 3}}) {
     const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, window);
     const Plan whole = lowered_plan(draft), plan = of_planes(whole);
@@ -372,7 +349,7 @@ TEST(CudaHalves, PoolingsMakeThem) {
 // Unchanged: strict products, halves, sizes that the kernels do not take.
 // Strict f32, operands that are halves, and layers whose planes take longer to fill than their products.
 TEST(CudaHalves, LeaveOtherLayersAlone) {
-  const Layer strict{.n = 1, .c = 8, .h = 4, .w = 4, .k = 8, .r = 3, .s = 3, .dtype = Dtype::f32};
+  const Layer strict{"1x8x4x4 by 8x3x3 f32"};
   Layer half = strict, small = strict;
   half.dtype = Dtype::f16, half.math = Math::tf32;
   small.math = Math::tf32;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,15 +19,19 @@ using cuda_plans::head;
 using cuda_plans::load;
 using cuda_plans::number;
 
-/// A layer of images [n, c, h, w] and k filters of r x s.
+/// A layer of images [n, c, h, w] and k filters of r x s, written as tables of tuning name it: "2x3x47x47 by 64x11x11
+/// stride 4 pad 2x1 bf16". One number is that of both axes; words that are left out have the values below.
 struct Layer {
-  std::int64_t n, c, h, w, k, r, s;
+  Layer(const char* text);
+  Layer(const std::string& text) : Layer(text.c_str()) {}
+
+  std::int64_t n = 0, c = 0, h = 0, w = 0, k = 0, r = 0, s = 0;
   std::vector<int> stride = {1, 1}, pad = {0, 0}, dilation = {1, 1};
   Dtype dtype = Dtype::f16;
   bool row_major = false;  ///< operands need packing first
   Math math = Math::ieee;
   bool bytes = false;  ///< first layers: images are u8, which a scale and a shift per channel normalise
-  int groups = 1;
+  int groups = 1;      ///< "depthwise": one for each channel
 
   Shape x() const { return {n, c, h, w}; }
   Shape filter() const { return {k, c / groups, r, s}; }
@@ -38,6 +44,36 @@ struct Layer {
   }
 };
 
+inline Layer::Layer(const char* text) {
+  std::istringstream words(text);
+  const auto read = [&](const std::vector<std::int64_t*>& sizes) {
+    char x = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) words >> *sizes[i], i + 1 < sizes.size() && words >> x;
+  };
+  const auto pair = [&](std::vector<int>& of_axes) {
+    words >> of_axes[0];
+    of_axes[1] = of_axes[0];
+    if (words.peek() == 'x') words.ignore(), words >> of_axes[1];
+  };
+  std::string word;
+  read({&n, &c, &h, &w}), words >> word, read({&k, &r, &s});
+  check(word == "by" && s > 0, "no layer: ", text);
+  const std::map<std::string, std::function<void()>> known{{"stride", [&] { pair(stride); }},
+                                                           {"pad", [&] { pair(pad); }},
+                                                           {"dilation", [&] { pair(dilation); }},
+                                                           {"groups", [&] { words >> groups; }},
+                                                           {"depthwise", [&] { groups = static_cast<int>(c); }},
+                                                           {"row_major", [&] { row_major = true; }},
+                                                           {"bytes", [&] { bytes = true; }},
+                                                           {"fp32", [&] { math = Math::fp32; }},
+                                                           {"tf32", [&] { math = Math::tf32; }}};
+  while (words >> word)
+    if (const auto found = known.find(word); found != known.end())
+      found->second();
+    else
+      dtype = dtype_named(word);
+}
+
 inline int image(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
   const int slot = d.slot(dtype, shape);
   if (!row_major) d.plan.slots[static_cast<std::size_t>(slot)].strides = shape.channels_last();
@@ -47,9 +83,33 @@ inline int image_output(Draft& d, Dtype dtype, const Shape& shape, bool row_majo
   d.outputs.push_back(image(d, dtype, shape, row_major));
   return d.outputs.back();
 }
+/// A slot of the plan's own.
+inline int internal(Draft& d, Dtype dtype, const Shape& shape, const Strides& strides) {
+  d.plan.slots.push_back({.name = "internal", .dtype = dtype, .shape = shape, .strides = strides});
+  return static_cast<int>(d.plan.slots.size()) - 1;
+}
 inline Operand operand(const Draft& d, int slot) {
   const Slot& s = d.plan.slots[static_cast<std::size_t>(slot)];
   return {slot, 0, s.shape, s.strides};
+}
+
+/// Adds a kernel that stores its head's result.
+inline Kernel& add_head(Draft& d, const char* label, decltype(Head::op) op, const Shape& domain,
+                        const std::vector<int>& operands, int store, Dtype dtype) {
+  Kernel k{.label = label, .domain = domain, .head = Head{std::move(op), {}, dtype}, .stores = {d.dense(store)}};
+  for (int slot : operands) k.head->operands.push_back(operand(d, slot));
+  k.stages = {{.body = {head(compute_dtype(dtype))}, .stores = {{0, 0}}}};
+  d.plan.kernels.push_back(k);
+  return d.plan.kernels.back();
+}
+
+/// Adds a max pooling in a role; `window` and the others for the two axes of pixels.
+inline Kernel& add_pool(Draft& d, PoolRole role, const Shape& domain, const std::vector<int>& operands, int store,
+                        Dtype dtype, const std::vector<int>& window = {2, 2}, const std::vector<int>& stride = {2, 2},
+                        const std::vector<int>& pad = {0, 0}) {
+  const auto lifted = [](const std::vector<int>& v, int channels) { return std::vector<int>{channels, v[0], v[1]}; };
+  const Pool pool{.role = role, .window = lifted(window, 1), .stride = lifted(stride, 1), .pad = lifted(pad, 0)};
+  return add_head(d, "max_pool", pool, domain, operands, store, dtype);
 }
 
 enum class Forward { plain, bias_relu, residual, two_stores, row_major_store };
@@ -118,6 +178,15 @@ inline Kernel channel_sums(Draft& d, int slot, const Shape& shape) {
 
 enum class Gradient { stored, half, with_bias, updated };
 
+/// Makes a gradient's kernel update weights by momentum; the state: weights, momentum, a shadow of the weights.
+inline void update_by(const Draft& d, Kernel& k, const std::array<int, 3>& state) {
+  k.loads = {d.dense(state[0]), d.dense(state[1])};
+  k.stores = {d.dense(state[0]), d.dense(state[1]), d.dense(state[2])};
+  k.stages = {{.body = {load(1), number(0.9), apply(Primitive::mul, {0, 1}), head(), apply(Primitive::add, {2, 3}),
+                        number(0.01), apply(Primitive::mul, {4, 5}), load(0), apply(Primitive::sub, {7, 6})},
+               .stores = {{8, 0}, {4, 1}, {8, 2}}}};
+}
+
 /// The filter gradient: stored in f32 or 16 bits, with the bias gradient beside it, or both and an update of the
 /// weights by momentum with a 16-bit shadow.
 inline Draft filter_grad(const std::string& name, const Layer& layer, Gradient what) {
@@ -127,26 +196,14 @@ inline Draft filter_grad(const std::string& name, const Layer& layer, Gradient w
   const Shape shape = layer.filter();
   Kernel k{.label = "conv_filter_grad", .domain = shape};
   k.head = Head{layer.conv(ConvRole::filter_grad), {operand(d, dy), operand(d, x)}, Dtype::f32};
-  Stage stage{.body = {head()}, .stores = {{0, 0}}};
+  k.stages = {{.body = {head()}, .stores = {{0, 0}}}};
   if (what == Gradient::updated) {
-    const int master = image_output(d, Dtype::f32, shape), momentum = image_output(d, Dtype::f32, shape),
-              shadow = image_output(d, layer.dtype, shape);
-    k.loads = {d.dense(master), d.dense(momentum)};
-    k.stores = {d.dense(master), d.dense(momentum), d.dense(shadow)};
-    stage.body = {load(1),
-                  number(0.9),
-                  apply(Primitive::mul, {0, 1}),
-                  head(),
-                  apply(Primitive::add, {2, 3}),
-                  number(0.01),
-                  apply(Primitive::mul, {4, 5}),
-                  load(0),
-                  apply(Primitive::sub, {7, 6})};
-    stage.stores = {{8, 0}, {4, 1}, {8, 2}};
+    update_by(
+        d, k,
+        {image_output(d, Dtype::f32, shape), image_output(d, Dtype::f32, shape), image_output(d, layer.dtype, shape)});
   } else {
     k.stores = {d.dense(image_output(d, what == Gradient::half ? layer.dtype : Dtype::f32, shape))};
   }
-  k.stages = {stage};
   d.plan.kernels = {k};
   if (what == Gradient::with_bias || what == Gradient::updated) {
     d.plan.kernels.push_back(channel_sums(d, dy, layer.y()));
@@ -165,17 +222,9 @@ enum class Pooled { output, trained, gated };
 inline Draft max_pool(const std::string& name, const Pooling& pooling, Pooled what) {
   Draft d(name);
   const Shape x_shape{pooling.n, pooling.c, pooling.h, pooling.w}, y_shape{pooling.n, pooling.c, pooling.p, pooling.q};
-  const auto lifted = [](const std::vector<int>& v, int channels) { return std::vector<int>{channels, v[0], v[1]}; };
-  Pool pool{.window = lifted(pooling.window, 1), .stride = lifted(pooling.stride, 1), .pad = lifted(pooling.pad, 0)};
   const int x = image(d, pooling.dtype, x_shape), y = image_output(d, pooling.dtype, y_shape);
   const auto add = [&](PoolRole role, const Shape& domain, const std::vector<int>& operands, int store, Dtype dtype) {
-    Kernel k{.label = "max_pool", .domain = domain};
-    pool.role = role;
-    k.head = Head{pool, {}, dtype};
-    for (int slot : operands) k.head->operands.push_back(operand(d, slot));
-    k.stores = {d.dense(store)};
-    k.stages = {{.body = {head(compute_dtype(dtype))}, .stores = {{0, 0}}}};
-    d.plan.kernels.push_back(k);
+    add_pool(d, role, domain, operands, store, dtype, pooling.window, pooling.stride, pooling.pad);
   };
   add(PoolRole::output, y_shape, {x}, y, pooling.dtype);
   if (what == Pooled::output) return d;
@@ -196,43 +245,20 @@ inline Draft pooled_gradient(const std::string& name, const Layer& layer, const 
   Draft d(name);
   const Shape y_shape = layer.y(),
               p_shape{layer.n, layer.k, (y_shape[2] - window[0]) / 2 + 1, (y_shape[3] - window[1]) / 2 + 1};
-  const Pool pool{.window = {1, window[0], window[1]}, .stride = {1, 2, 2}, .pad = {0, 0, 0}};
   const int y = image(d, layer.dtype, y_shape), given = image(d, layer.dtype, p_shape),
             w = image(d, layer.dtype, layer.filter());
-  const auto inside = [&](Dtype dtype, const Shape& shape) {
-    d.plan.slots.push_back({.name = "internal", .dtype = dtype, .shape = shape, .strides = shape.channels_last()});
-    return static_cast<int>(d.plan.slots.size()) - 1;
-  };
+  const auto inside = [&](Dtype dtype, const Shape& shape) { return internal(d, dtype, shape, shape.channels_last()); };
   const int pooled = image_output(d, layer.dtype, p_shape), index = inside(Dtype::u8, p_shape),
             dy = inside(layer.dtype, y_shape);
-  const auto add = [&](PoolRole role, const Shape& domain, const std::vector<int>& operands, int store, Dtype dtype) {
-    Kernel kernel{.label = "max_pool", .domain = domain};
-    Pool op = pool;
-    op.role = role;
-    kernel.head = Head{op, {}, dtype};
-    for (int slot : operands) kernel.head->operands.push_back(operand(d, slot));
-    kernel.stores = {d.dense(store)};
-    kernel.stages = {{.body = {head(compute_dtype(dtype))}, .stores = {{0, 0}}}};
-    d.plan.kernels.push_back(kernel);
-  };
-  add(PoolRole::output, p_shape, {y}, pooled, layer.dtype);
-  add(PoolRole::index, p_shape, {y}, index, Dtype::u8);
-  add(PoolRole::input_grad, y_shape, {given, index}, dy, layer.dtype);
-  Kernel k{.label = "conv_input_grad", .domain = layer.x()};
-  k.head = Head{layer.conv(ConvRole::input_grad), {operand(d, dy), operand(d, w)}, layer.dtype};
-  k.stores = {d.dense(image_output(d, layer.dtype, layer.x()))};
-  k.stages = {{.body = {head()}, .stores = {{0, 0}}}};
-  const Kernel sum = channel_sums(d, dy, y_shape);
-  d.plan.kernels.push_back(k);
-  d.plan.kernels.push_back(sum);
+  add_pool(d, PoolRole::output, p_shape, {y}, pooled, layer.dtype, window);
+  add_pool(d, PoolRole::index, p_shape, {y}, index, Dtype::u8, window);
+  add_pool(d, PoolRole::input_grad, y_shape, {given, index}, dy, layer.dtype, window);
+  add_head(d, "conv_input_grad", layer.conv(ConvRole::input_grad), layer.x(), {dy, w},
+           image_output(d, layer.dtype, layer.x()), layer.dtype);
+  d.plan.kernels.push_back(channel_sums(d, dy, y_shape));
   return d;
 }
 
-/// A slot of the plan's own.
-inline int internal(Draft& d, Dtype dtype, const Shape& shape, const Strides& strides) {
-  d.plan.slots.push_back({.name = "internal", .dtype = dtype, .shape = shape, .strides = strides});
-  return static_cast<int>(d.plan.slots.size()) - 1;
-}
 inline Kernel copy_of(const Draft& d, int from, int to) {
   Kernel k{.label = "cast", .domain = d.plan.slots[static_cast<std::size_t>(to)].shape};
   k.loads = {d.dense(from)};
@@ -281,29 +307,19 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   if (what == First::trained) {
     dy = image(d, layer.dtype, y_shape);
   } else {
-    Pool pool{.window = {1, 2, 2}, .stride = {1, 2, 2}, .pad = {0, 0, 0}};
     const int given = image(d, layer.dtype, p_shape);
     const int pooled = image_output(d, layer.dtype, p_shape),
               index = internal(d, Dtype::u8, p_shape, p_shape.channels_last()),
               back = internal(d, layer.dtype, p_shape, p_shape.channels_last());
     dy = internal(d, layer.dtype, y_shape, y_shape.channels_last());
-    const auto add = [&](PoolRole role, const Shape& domain, const std::vector<int>& operands, int store, Dtype dtype) {
-      Kernel kernel{.label = "max_pool", .domain = domain};
-      pool.role = role;
-      kernel.head = Head{pool, {}, dtype};
-      for (int slot : operands) kernel.head->operands.push_back(operand(d, slot));
-      kernel.stores = {d.dense(store)};
-      kernel.stages = {{.body = {head(compute_dtype(dtype))}, .stores = {{0, 0}}}};
-      d.plan.kernels.push_back(kernel);
-    };
-    add(PoolRole::output, p_shape, {y}, pooled, layer.dtype);
+    add_pool(d, PoolRole::output, p_shape, {y}, pooled, layer.dtype);
     d.plan.kernels.push_back(copy_of(d, given, back));
     d.plan.kernels.back().loads.push_back(d.dense(pooled));
     d.plan.kernels.back().stages = {
         {.body = {load(0), load(1), number(0), apply(Primitive::less, {2, 1}), apply(Primitive::mul, {0, 3})},
          .stores = {{4, 0}}}};
-    add(PoolRole::index, p_shape, {y}, index, Dtype::u8);
-    add(PoolRole::input_grad, y_shape, {back, index}, dy, layer.dtype);
+    add_pool(d, PoolRole::index, p_shape, {y}, index, Dtype::u8);
+    add_pool(d, PoolRole::input_grad, y_shape, {back, index}, dy, layer.dtype);
   }
   Kernel g{.label = "conv_filter_grad", .domain = layer.filter()};
   g.head = Head{layer.conv(ConvRole::filter_grad), {operand(d, dy), operand(d, x)}, Dtype::f32};
@@ -311,9 +327,8 @@ inline Draft first_layer(const std::string& name, const Layer& layer, First what
   g.loads = {d.dense(master)};
   g.stores = {d.dense(master)};
   g.stages = {{.body = {load(0), head(), apply(Primitive::sub, {0, 1})}, .stores = {{2, 0}}}};
-  const Kernel sum = channel_sums(d, dy, y_shape);
   d.plan.kernels.push_back(g);
-  d.plan.kernels.push_back(sum);
+  d.plan.kernels.push_back(channel_sums(d, dy, y_shape));
   return d;
 }
 
@@ -324,15 +339,10 @@ inline Draft matrix_update(const std::string& name, std::int64_t n, std::int64_t
   Draft d(name);
   const int dy = d.slot(dtype, {n, k}), x = d.slot(dtype, {n, c});
   const Shape shape{k, c};
-  const int master = d.output(Dtype::f32, shape), momentum = d.output(Dtype::f32, shape),
-            shadow = d.output(dtype, shape);
+  const std::array state{d.output(Dtype::f32, shape), d.output(Dtype::f32, shape), d.output(dtype, shape)};
   Kernel kernel{.label = "matmul", .domain = shape};
   kernel.head = Head{Matmul{math}, {{dy, 0, {k, n}, {1, k}}, {x, 0, {n, c}, {c, 1}}}, Dtype::f32};
-  kernel.loads = {d.dense(master), d.dense(momentum)};
-  kernel.stores = {d.dense(master), d.dense(momentum), d.dense(shadow)};
-  kernel.stages = {{.body = {load(1), number(0.9), apply(Primitive::mul, {0, 1}), head(), apply(Primitive::add, {2, 3}),
-                             number(0.01), apply(Primitive::mul, {4, 5}), load(0), apply(Primitive::sub, {7, 6})},
-                    .stores = {{8, 0}, {4, 1}, {8, 2}}}};
+  update_by(d, kernel, state);
   d.plan.kernels = {kernel};
   if (with_bias) d.plan.kernels.push_back(channel_sums(d, dy, {n, k}));
   return d;

@@ -10,12 +10,12 @@
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/validate.h"
+#include "nixie/core/graph/forwarding_backend.h"
 #include "nixie/tests/backends/cuda/compiled_by.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/cuda/splitting.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/backends/forwarding_backend.h"
 #include "nixie/tests/cuda_programs.h"
 #include "nixie/tests/errors.h"
 
@@ -38,12 +38,12 @@ double all_bits(Dtype dtype, std::mt19937& random) {
 }
 
 // Halves are rounded once from sums in f32, whose error is far below half a unit of theirs.
-cuda_plans::Bound bound(Dtype dtype, Math math) {
-  if (!is_floating(dtype)) return {};
-  return {.of_itself = dtype == Dtype::f16    ? 0x1p-10
-                       : dtype == Dtype::bf16 ? 0x1p-8
-                                              : 3e-6,
-          .of_largest = math == Math::tf32 ? 0x1p-10 : 3e-6};
+std::function<cuda_plans::Bound(Dtype)> bound(Math math) {
+  return [math](Dtype dtype) {
+    cuda_plans::Bound bound = cuda_plans::one_rounding(dtype);
+    if (math == Math::tf32 && is_floating(dtype)) bound.of_largest = 0x1p-10;
+    return bound;
+  };
 }
 
 cuda::Chip hopper_for(const Plan& plan) { return splitting(cuda::chip_named("sm_90a"), plan); }
@@ -61,9 +61,9 @@ int own_kernels(const Plan& plan, const cuda::Chip& chip) {
 }
 
 // The CPU, which runs the members of groups that were formed for the GPU.
-class Replaying final : public Forwarding {
+class Replaying final : public ForwardingBackend {
  public:
-  Replaying() : Forwarding(make_cpu_backend(2)) {}
+  Replaying() : ForwardingBackend(make_cpu_backend(2)) {}
   Target target() const override { return {.channels_last = true, .replays_members = true}; }
   void lower(Plan& plan) override { cuda::lower(plan, hopper_for(plan)); }
 };
@@ -139,11 +139,8 @@ TEST_P(CudaHopper, MembersAgreeWithDoublesOnTheCpu) {
   for (const Kernel& kernel : draft.plan.kernels) work = std::max(work, kernel.domain.size());
   if (work > 1 << 17) GTEST_SKIP() << "too large for the CPU";
   const auto draw = GetParam().all_bits ? all_bits : quarters;
-  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), in_doubles(draft), 1, draw);
-  const std::vector<Array> found = cuda_plans::run(*std::make_shared<Replaying>(), draft, 1, draw);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype(), GetParam().math),
-                             fmt::format("{} output {}", draft.name, i));
+  cuda_plans::expect_close(cuda_plans::run(*std::make_shared<Replaying>(), draft, 1, draw),
+                           cuda_plans::run_in_doubles(draft, draw), bound(GetParam().math), draft.name);
 }
 
 std::shared_ptr<Backend> splitting_or_null() {
@@ -155,16 +152,14 @@ std::shared_ptr<Backend> splitting_or_null() {
 void expect_doubles(const hopper_plans::Case& of, bool every_algorithm) {
   const auto cuda = splitting_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
-  const Draft draft = of.draft(), reference = in_doubles(draft);
+  const Draft draft = of.draft();
   const auto draw = of.all_bits ? all_bits : quarters;
-  const std::vector<Array> expected = cuda_plans::run(*make_cpu_backend(), reference, 1, draw);
+  const std::vector<Array> expected = cuda_plans::run_in_doubles(draft, draw);
   const cuda::Chip chip = splitting(chip_of_device(), draft.plan);
   for (const auto& [name, table] : every_algorithm ? tables_of(draft.plan, chip) : two_tables_of(draft.plan, chip)) {
     const CompiledBy compiled_by(table);
-    const std::vector<Array> found = cuda_plans::run(*cuda, draft, 3, draw);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      cuda_plans::expect_close(found[i], expected[i], bound(found[i].dtype(), of.math),
-                               fmt::format("{} output {} by {}", draft.name, i, name));
+    cuda_plans::expect_close(cuda_plans::run(*cuda, draft, 3, draw), expected, bound(of.math),
+                             fmt::format("{} by {}", draft.name, name));
   }
 }
 
@@ -180,11 +175,11 @@ TEST_P(CudaHopper, GroupsAgreeWithTheirMembers) {
 }
 
 /// A device whose fused poolings forget the ReLU before them.
-class WithoutRelu final : public Forwarding {
+class WithoutRelu final : public ForwardingBackend {
  public:
-  using Forwarding::Forwarding;
+  using ForwardingBackend::ForwardingBackend;
   void lower(Plan& plan) override {
-    Forwarding::lower(plan);
+    ForwardingBackend::lower(plan);
     for (Group& group : plan.groups) {
       auto by = std::make_shared<cuda::Implementers>(dynamic_cast<const cuda::Implementers&>(*group.implementation));
       for (cuda::Choice& choice : by->choices)
@@ -197,7 +192,7 @@ class WithoutRelu final : public Forwarding {
 TEST(CudaHopper, AFusedKernelThatIsWrongIsNamed) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
-  const hopper_plans::Layer layer{3, 3, 33, 226, 64, 3, 3, {1, 1}, {1, 1}};
+  const hopper_plans::Layer layer{"3x3x33x226 by 64x3x3 pad 1"};
   const Draft draft = hopper_plans::first_layer("pooled", layer, hopper_plans::First::pooled);
   const auto broken = make_validating_backend(std::make_shared<WithoutRelu>(cuda), make_cpu_backend());
   const std::string found = error_of(Fault::device, [&] { cuda_plans::run(*broken, draft, 1, quarters); });
@@ -210,7 +205,7 @@ TEST(CudaHopper, ConsumersThatTakeTilesInTurnLeavePartsAndEnd) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   for (const auto what : {hopper_plans::Norm::forward, hopper_plans::Norm::backward_and_gate}) {
-    const Draft draft = hopper_plans::with_norm("norm", {32, 64, 56, 56, 256, 1, 1}, what);
+    const Draft draft = hopper_plans::with_norm("norm", "32x64x56x56 by 256x1x1", what);
     Plan plan = draft.plan;
     cuda->lower(plan);
     plan_memory(plan, cuda->target());
@@ -228,7 +223,7 @@ TEST(CudaHopper, ConsumersThatTakeTilesInTurnLeavePartsAndEnd) {
 
 // 2.4 million columns: some tiles would be more than their schedule can name.
 TEST(CudaHopper, LongVeryManyChannelsAgreeWithDoublesByEveryAlgorithm) {
-  const hopper_plans::Layer layer{.n = 1, .c = 65536, .h = 6, .w = 6, .k = 8, .r = 6, .s = 6};
+  const hopper_plans::Layer layer{"1x65536x6x6 by 8x6x6"};
   const auto draft = [&] { return hopper_plans::filter_grad("many channels", layer, hopper_plans::Gradient::stored); };
   expect_doubles({"many channels", 1, draft}, true);
 }

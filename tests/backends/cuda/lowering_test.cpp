@@ -133,8 +133,7 @@ void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
   const auto cpu = make_cpu_backend(2);
   const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths),
                            found = cuda_plans::run(*cpu, ungrouped(lowered), 1, eighths);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_largest = tolerance}, draft.name);
+  cuda_plans::expect_close(found, expected, cuda_plans::Bound{.of_largest = tolerance}, draft.name);
 }
 
 TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
@@ -142,24 +141,14 @@ TEST(CudaLowering, ComputesImagesOfBytesWhereTheyAreRead) {
     expect_bytes_read(reads_bytes(what), what == Reader::flat, 0);
 }
 
-// Values made of bytes that are used elsewhere too, or made of Variables that change, stay.
 // A gradient that does not need its layer's result, as that of a sum, may run before the layer: then it packs its own
 // images. It read them before the layer had packed them.
 TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
   for (const bool bytes : {false, true})
     for (const bool first : {false, true}) {
-      Draft draft = hopper_plans::first_layer("first",
-                                              {.n = 2,
-                                               .c = 3,
-                                               .h = 47,
-                                               .w = 47,
-                                               .k = 64,
-                                               .r = 11,
-                                               .s = 11,
-                                               .stride = {4, 4},
-                                               .pad = {2, 2},
-                                               .bytes = bytes},
-                                              hopper_plans::First::trained);
+      Draft draft = hopper_plans::first_layer(
+          "first", std::string("2x3x47x47 by 64x11x11 stride 4 pad 2") + (bytes ? " bytes" : ""),
+          hopper_plans::First::trained);
       std::vector<Kernel>& kernels = draft.plan.kernels;  // images, layer, filter gradient, bias gradient
       if (first) std::rotate(kernels.begin() + 1, kernels.begin() + 2, kernels.end());
       cuda::lower(draft.plan, hopper());
@@ -172,6 +161,7 @@ TEST(CudaLowering, AGradientBeforeItsLayerPacksItsOwnImages) {
     }
 }
 
+// Values made of bytes that are used elsewhere too, or made of Variables that change, stay.
 TEST(CudaLowering, LeavesMapsThatOthersNeed) {
   Draft kept = reads_bytes(Reader::whole);
   kept.plan.slots[1].external = true;
@@ -189,9 +179,8 @@ TEST(CudaLowering, LeavesMapsThatOthersNeed) {
 
 TEST(CudaLowering, FirstLayersOfFloatsReadBytes) {
   using hopper_plans::First;
-  for (hopper_plans::Layer layer : {hopper_plans::Layer{32, 3, 64, 64, 64, 3, 3, {1, 1}, {1, 1}},
-                                    {16, 3, 95, 95, 64, 11, 11, {4, 4}, {2, 2}},
-                                    {32, 3, 112, 108, 32, 7, 7, {2, 2}, {3, 3}}}) {
+  for (hopper_plans::Layer layer : {"32x3x64x64 by 64x3x3 pad 1", "16x3x95x95 by 64x11x11 stride 4 pad 2",
+                                    "32x3x112x108 by 32x7x7 stride 2 pad 3"}) {
     layer.dtype = Dtype::f32, layer.bytes = true;
     const std::string name = fmt::format("{}x{}", layer.r, layer.s);
     expect_bytes_read(hopper_plans::first_layer(name, layer, First::forward), 0, 1e-5);
@@ -280,7 +269,7 @@ const cuda::Choice& choice_of(const Group& group) {
 // Reductions of what a convolution stores are accumulated by its program, and the kernel that needs them merges parts.
 TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
   using hopper_plans::Norm;
-  const hopper_plans::Layer layer{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}};
+  const hopper_plans::Layer layer{"3x64x28x24 by 64x3x3 pad 1"};
   for (const Norm what : {Norm::forward, Norm::two_layers}) {
     Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
     cuda::lower(plan, hopper());
@@ -294,7 +283,8 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
       EXPECT_TRUE(std::count_if(reader.merges.begin(), reader.merges.end(), [&](const cuda::Parts& parts) {
         return parts.slot == maker.leaves->slot && parts.count == maker.leaves->count;
       }));
-      EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define PARTS_OF_CHANNELS 1"), std::string::npos);
+      EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define PARTS_OF_CHANNELS 1"),
+                std::string::npos);
     }
     // Parts, then the values once more; with eight numbers for each channel in blocks that merge all parts themselves.
     const cuda::KernelCode code = cuda::generate(plan, plan.groups.back(), hopper());
@@ -309,7 +299,7 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
 // Those of a gradient, too, with the images that they need beside it: x, and of two layers both.
 TEST(CudaLowering, SumsOfAGradientMoveToTheProgramThatMakesIt) {
   using hopper_plans::Norm;
-  const hopper_plans::Layer layer{128, 64, 56, 56, 256, 1, 1};
+  const hopper_plans::Layer layer{"128x64x56x56 by 256x1x1"};
   for (const Norm what : {Norm::backward, Norm::backward_and_gate, Norm::backward_of_two}) {
     Plan plan = hopper_plans::with_norm("norm", layer, what).plan;
     const std::size_t loads = plan.kernels[0].loads.size();
@@ -330,8 +320,8 @@ TEST(CudaLowering, SumsOfAGradientMoveToTheProgramThatMakesIt) {
 // in tiles beside them than the pass saves, and where nothing can.
 TEST(CudaLowering, OtherReductionsStay) {
   using hopper_plans::Norm;
-  const hopper_plans::Layer small{3, 64, 28, 24, 64, 3, 3, {1, 1}, {1, 1}}, many_pixels{64, 64, 56, 56, 64, 1, 1},
-      patches{64, 64, 56, 56, 64, 3, 3, {1, 1}, {1, 1}}, products{128, 512, 7, 7, 512, 3, 3, {1, 1}, {1, 1}};
+  const hopper_plans::Layer small{"3x64x28x24 by 64x3x3 pad 1"}, many_pixels{"64x64x56x56 by 64x1x1"},
+      patches{"64x64x56x56 by 64x3x3 pad 1"}, products{"128x512x7x7 by 512x3x3 pad 1"};
   const auto merged = [&](const hopper_plans::Layer& layer, Norm what, const cuda::Chip& chip,
                           const std::function<void(Plan&)>& change) {
     Plan plan = hopper_plans::with_norm("norm", layer, what).plan;

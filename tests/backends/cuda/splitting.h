@@ -6,7 +6,7 @@
 
 #include "nixie/backends/cuda/families/conv/conv_problem.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
-#include "nixie/tests/backends/forwarding_backend.h"
+#include "nixie/core/graph/forwarding_backend.h"
 
 namespace nixie {
 
@@ -27,9 +27,9 @@ inline cuda::Chip splitting(cuda::Chip chip, const Plan& plan) {
 }
 
 /// A CUDA backend that lowers for such a chip.
-class Splitting final : public Forwarding {
+class Splitting final : public ForwardingBackend {
  public:
-  Splitting(std::shared_ptr<Backend> cuda, const cuda::Chip& chip) : Forwarding(std::move(cuda)), chip_(chip) {}
+  Splitting(std::shared_ptr<Backend> cuda, const cuda::Chip& chip) : ForwardingBackend(std::move(cuda)), chip_(chip) {}
   void lower(Plan& plan) override { cuda::lower(plan, splitting(chip_, plan)); }
 
  private:

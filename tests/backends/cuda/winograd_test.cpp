@@ -44,7 +44,7 @@ std::vector<Case> cases() {
        [](auto& name, auto& layer) { return hopper_plans::filter_grad(name, layer, Gradient::with_bias); }},
       {"updated", [](auto& name, auto& layer) { return hopper_plans::filter_grad(name, layer, Gradient::updated); }}};
   const auto layer = [](std::int64_t n, std::int64_t c, std::int64_t size, std::int64_t k, int pad, Dtype dtype) {
-    return Layer{.n = n, .c = c, .h = size, .w = size, .k = k, .r = 3, .s = 3, .pad = {pad, pad}, .dtype = dtype};
+    return Layer(fmt::format("{}x{}x{}x{} by {}x3x3 pad {} {}", n, c, size, size, k, pad, dtype));
   };
   Layer wide = layer(3, 8, 5, 24, 1, Dtype::f16), bare = layer(2, 24, 6, 8, 0, Dtype::bf16),
         rows = layer(2, 16, 7, 24, 1, Dtype::f16);
@@ -97,14 +97,10 @@ class CudaWinograd : public testing::TestWithParam<Case> {
   Draft draft() const { return GetParam().draft(GetParam().name, GetParam().layer); }
   void expect_right(Backend& backend, int times, std::int64_t most_bytes = kGibibyte) const {
     const Draft plain = draft();
-    const std::vector<Array> found = cuda_plans::run(backend, lowered(plain, most_bytes), times, any_number),
-                             expected =
-                                 cuda_plans::run(*make_cpu_backend(), cuda_plans::in_doubles(plain), 1, any_number);
-    const Dtype dtype = GetParam().layer.dtype;
-    const double bound = dtype == Dtype::f16 ? 0x1p-9 : 0x1p-6;
-    for (std::size_t i = 0; i < found.size(); ++i)
-      cuda_plans::expect_close(found[i], expected[i], {.of_itself = bound, .of_largest = bound},
-                               fmt::format("{} output {}", plain.name, i));
+    const double bound = GetParam().layer.dtype == Dtype::f16 ? 0x1p-9 : 0x1p-6;
+    cuda_plans::expect_close(cuda_plans::run(backend, lowered(plain, most_bytes), times, any_number),
+                             cuda_plans::run_in_doubles(plain, any_number),
+                             cuda_plans::Bound{.of_itself = bound, .of_largest = bound}, plain.name);
   }
 };
 
@@ -167,12 +163,12 @@ TEST(CudaWinograd, ErrsLittleMoreThanHalvesDo) {
   const auto normal_halves = [](Dtype dtype, std::mt19937& random) {
     return is_floating(dtype) ? convert<double>(convert<Half>(std::normal_distribution<float>()(random))) : 0.;
   };
-  const Layer layer{.n = 1, .c = 128, .h = 12, .w = 12, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f16};
+  const Layer layer{"1x128x12x12 by 128x3x3 pad 1"};
   for (const Draft& plain :
        {hopper_plans::forward("forward", layer, Forward::plain), hopper_plans::input_grad("input_grad", layer, false),
         hopper_plans::filter_grad("filter_grad", layer, Gradient::half)}) {
     const auto cpu = make_cpu_backend();
-    const Array expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(plain), 1, normal_halves)[0];
+    const Array expected = cuda_plans::run_in_doubles(plain, normal_halves)[0];
     const double direct = error_of(cuda_plans::run(*cpu, plain, 1, normal_halves)[0], expected),
                  winograd = error_of(cuda_plans::run(*cpu, lowered(plain), 1, normal_halves)[0], expected);
     EXPECT_GT(winograd, direct) << plain.name;
@@ -182,8 +178,7 @@ TEST(CudaWinograd, ErrsLittleMoreThanHalvesDo) {
 
 // f32 stays direct under any policy, and so do other windows and strides.
 TEST(CudaWinograd, LeavesOtherLayersAlone) {
-  const Layer deep{
-      .n = 128, .c = 1024, .h = 12, .w = 12, .k = 1024, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f16};
+  const Layer deep{"128x1024x12x12 by 1024x3x3 pad 1"};
   const auto kernels = [](const Layer& layer) {
     Plan plan = hopper_plans::forward("layer", layer, Forward::bias_relu).plan;
     cuda::lower_to_winograd(plan, cuda::chip_named("sm_90a"), true);
@@ -207,7 +202,7 @@ TEST(CudaWinograd, IsForVeryManyChannelsInHalves) {
     bool tiled;
   };
   const auto layer = [](int n, int c, int size, int k, Dtype dtype = Dtype::f16) {
-    return Layer{.n = n, .c = c, .h = size, .w = size, .k = k, .r = 3, .s = 3, .pad = {1, 1}, .dtype = dtype};
+    return Layer(fmt::format("{}x{}x{}x{} by {}x3x3 pad 1 {}", n, c, size, size, k, dtype));
   };
   for (const Expected& of : {Expected{layer(128, 1024, 12, 1024), true},
                              {layer(128, 512, 12, 1024), true},
@@ -230,7 +225,7 @@ TEST(CudaWinograd, IsForVeryManyChannelsInHalves) {
 // The matrices of a large layer are made in shares: four equal ones of 128 images, three of 113, which is prime; its
 // filter's once, and once for the forward pass and the gradient.
 TEST(CudaWinograd, KeepsMemorySmall) {
-  Layer large{.n = 64, .c = 64, .h = 112, .w = 112, .k = 128, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f16};
+  Layer large{"64x64x112x112 by 128x3x3 pad 1"};
   struct Expected {
     std::int64_t images;
     int shares;
@@ -259,7 +254,7 @@ TEST(CudaWinograd, KeepsMemorySmall) {
 
 // The filter gradient reads the windows that the forward pass transformed, unless x was written in between.
 TEST(CudaWinograd, WindowsAreTransformedOnce) {
-  const Layer layer{.n = 8, .c = 16, .h = 9, .w = 9, .k = 8, .r = 3, .s = 3, .pad = {1, 1}, .dtype = Dtype::f16};
+  const Layer layer{"8x16x9x9 by 8x3x3 pad 1"};
   Draft both = hopper_plans::forward("both", layer, Forward::plain);
   Kernel gradient = hopper_plans::filter_grad("", layer, Gradient::stored).plan.kernels[0];
   const int dy = hopper_plans::image(both, Dtype::f16, layer.y()), dw = both.slot(Dtype::f32, layer.filter());
@@ -273,11 +268,9 @@ TEST(CudaWinograd, WindowsAreTransformedOnce) {
     return std::count_if(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.label == "tiles"; });
   };
   EXPECT_EQ(transforms(both), 2);
-  const auto cpu = make_cpu_backend();
-  const std::vector<Array> found = cuda_plans::run(*cpu, lowered(both), 1, any_number),
-                           expected = cuda_plans::run(*cpu, cuda_plans::in_doubles(both), 1, any_number);
-  for (std::size_t i = 0; i < found.size(); ++i)
-    cuda_plans::expect_close(found[i], expected[i], {.of_itself = 0x1p-9, .of_largest = 0x1p-9}, fmt::format("{}", i));
+  cuda_plans::expect_close(cuda_plans::run(*make_cpu_backend(), lowered(both), 1, any_number),
+                           cuda_plans::run_in_doubles(both, any_number),
+                           cuda_plans::Bound{.of_itself = 0x1p-9, .of_largest = 0x1p-9}, "both");
   Kernel write{.label = "write", .domain = x.shape};
   write.stores = {{.slot = x.slot, .offset = x.offset, .strides = x.strides}};
   write.stages = {{.body = {{.primitive = Primitive::constant}}, .stores = {{0, 0}}}};

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <span>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
 #include "nixie/backends/cuda/rewrite/unfold/axes.h"
 #include "nixie/core/base/integer_math.h"
+#include "nixie/core/graph/instruction_builder.h"
 
 namespace nixie::cuda {
 namespace {

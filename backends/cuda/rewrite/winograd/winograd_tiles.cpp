@@ -115,17 +115,11 @@ void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const G
         made.loads.push_back(here);
         return static_cast<int>(made.loads.size()) - 1;
       };
-      std::vector<int> moved;  // where each register went
-      for (Instruction in : kernel.stages[0].body) {
-        if (in.primitive == Primitive::head) {
-          moved.push_back(results[at(i)][at(j)]);
-          continue;
-        }
+      const std::vector<int> moved = code.append(kernel.stages[0].body, [&](Instruction in) {
+        if (in.primitive == Primitive::head) return results[at(i)][at(j)];
         if (in.primitive == Primitive::load) in.index = load_here(kernel.loads[at(in.index)]);
-        for (int& arg : in.args)
-          if (arg >= 0) arg = moved[at(arg)];
-        moved.push_back(code.add(in));
-      }
+        return code.add(in);
+      });
       for (const Store& store : kernel.stages[0].stores) {
         stage.stores.push_back({moved[at(store.value)], static_cast<int>(made.stores.size())});
         made.stores.push_back(access_here(kernel.stores[at(store.access)]));

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "nixie/backends/cuda/rewrite/instruction_builder.h"
+#include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda {

@@ -1,5 +1,4 @@
-// The course of a run: where it comes from, what is due at a step, what its events change, and where it may go back to,
-// by its configuration and state alone.
+// Return points: the checkpoints to which a run that fails may go back, by its state and where it comes from.
 #pragma once
 
 #include <optional>
@@ -12,16 +11,6 @@
 
 namespace nixie {
 
-/// Whether an evaluation follows the state's last step.
-bool is_evaluation_due(const TrainConfig& config, const RunState& state);
-/// Whether a row of training does, besides those of evaluations.
-bool is_row_due(const TrainConfig& config, const RunState& state);
-/// Whether a run that nobody disturbs saves this state: it was evaluated, or save_every is due.
-bool is_scheduled(const TrainConfig& config, const RunState& state);
-bool is_out_of_patience(const TrainConfig& config, const RunState& state);
-/// Whether the run may have been killed when last.h5 was written, before it was kept under its step's name.
-bool may_lack_kept(const RunState& state);
-
 inline bool rolls_back(const TrainConfig& config) { return config.non_finite == "roll_back"; }
 /// Whether `earlier`, of this run, was saved before the last returns of `now`.
 bool follows(const RunState& now, const RunState& earlier);
@@ -32,10 +21,6 @@ std::int64_t return_limit(const RunState& state);
 /// The search for what fails in `step` begins with a state before this one: also with the one it went back to.
 std::int64_t search_limit(const RunState& state, std::int64_t step);
 
-/// A row of training was written.
-void count_row(RunState& state);
-/// An evaluation was made; whether it is the best of the run, as any is that `replaces_best`.
-bool count_evaluation(RunState& state, double score, bool replaces_best);
 /// The run is back in this state of an earlier step, with the returns before.
 void count_return(RunState& state);
 

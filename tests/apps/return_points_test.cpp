@@ -1,13 +1,14 @@
-// Tests the course of a run without a trainer: due events, the state after each, the checkpoints to go back to.
-#include "nixie/apps/trainer/record/course.h"
+// The events of a run and the checkpoints to go back to, without a trainer: what is due, the state after each event.
+#include "nixie/apps/trainer/record/return_points.h"
 
+#include "nixie/apps/trainer/record/due_events.h"
 #include "nixie/apps/trainer/record/run_folder.h"
 #include "nixie/tests/apps/support.h"
 
 namespace nixie {
 namespace {
 
-TEST(Course, WhatIsDueAtAStep) {
+TEST(DueEvents, AtAStep) {
   const struct {
     const char* more;  // of 23 steps, 10 of them an epoch, rows every 4
     RunState state;
@@ -40,7 +41,7 @@ TEST(Course, WhatIsDueAtAStep) {
 }
 
 // Returns are the steps gone back to; a checkpoint holds those that were before it.
-TEST(Course, WhichStatesARunComesFrom) {
+TEST(ReturnPoints, WhichStatesARunComesFrom) {
   const struct {
     std::vector<std::int64_t> now, earlier;
     std::int64_t step;  // of the earlier state
@@ -62,7 +63,7 @@ TEST(Course, WhichStatesARunComesFrom) {
   }
 }
 
-TEST(Course, HowFarBackARunGoes) {
+TEST(ReturnPoints, HowFarBackARunGoes) {
   const struct {
     RunState state;
     std::int64_t limit, search_of_9;
@@ -79,7 +80,7 @@ TEST(Course, HowFarBackARunGoes) {
   }
 }
 
-TEST(Course, EventsOneAfterAnother) {
+TEST(ReturnPoints, EventsOneAfterAnother) {
   TrainConfig config = small_config();
   config.patience = 2;
   RunState state{.steps_per_epoch = 10};

@@ -1,4 +1,4 @@
-// Forwarding: a backend that passes every call to another one; tests derive from it and change what they ask about.
+// ForwardingBackend: passes every call to another backend; one that changes something about it derives from this.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace nixie {
 
-class Forwarding : public Backend {
+class ForwardingBackend : public Backend {
  public:
-  explicit Forwarding(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  explicit ForwardingBackend(std::shared_ptr<Backend> inner) : inner_(std::move(inner)) {}
   std::string name() const override { return inner_->name(); }
   Target target() const override { return inner_->target(); }
   void lower(Plan& plan) override { inner_->lower(plan); }
