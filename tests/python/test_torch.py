@@ -102,6 +102,8 @@ class Torch(unittest.TestCase):
                     ("softmax", nt.softmax, lambda x: functional.softmax(x, -1), (x,)),
                     ("max_pool2d", lambda x: nt.max_pool2d(x, 3, 2, 1), lambda x: functional.max_pool2d(x, 3, 2, 1), (x,)),
                     ("avg_pool2d", lambda x: nt.avg_pool2d(x, 2), lambda x: functional.avg_pool2d(x, 2), (x,)),
+                    ("max_pool2d of all options", lambda x: nt.max_pool2d(x, 3, 2, 1, 2, True), lambda x: functional.max_pool2d(x, 3, 2, 1, 2, True), (x,)),
+                    ("avg_pool2d of all options", lambda x: nt.avg_pool2d(x, 3, 2, 1, True, False), lambda x: functional.avg_pool2d(x, 3, 2, 1, True, False), (x,)),
                     ("of one image", lambda x: nt.avg_pool2d(nt.max_pool2d(x[0], 2), 3), lambda x: functional.avg_pool2d(functional.max_pool2d(x[0], 2), 3), (x,))):
                     found = []
                     for function in (ours, theirs):
@@ -375,6 +377,8 @@ class Torch(unittest.TestCase):
             (lambda x: functional.conv1d(x, torch.ones(2, 4, 3), padding=2, dilation=2), (x,)),
             (lambda x: (functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), functional.max_pool2d(x, (3, 2), (2, 3), ceil_mode=True),
                         functional.avg_pool2d(x, 3, 2, 1), functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+                        functional.max_pool2d(x, 2, 2, 1, dilation=2), functional.max_pool2d(x, 3, 3, 1, dilation=(1, 2), ceil_mode=True),
+                        functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True), functional.avg_pool2d(x, 3, (2, 3), 1, ceil_mode=True, count_include_pad=False),
                         functional.adaptive_avg_pool2d(x, (2, 3)), functional.adaptive_avg_pool2d(x, (7, 9)), functional.relu6(4 * x)), (image,)),
             (lambda x: (functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), functional.avg_pool2d(x, (3, 2), 2, 1), functional.adaptive_avg_pool2d(x, (5, 3)), functional.adaptive_avg_pool2d(x, (7, 3))), (image[0],)),
             (lambda x: (functional.hardtanh(x, 0.0, 1.0) + x.clamp(0, 1) + functional.relu6(x) + functional.hardsigmoid(x)), (torch.tensor([-1.0, 0.0, 0.2, 1.0, 3.0, 6.0, 7.0]),)),

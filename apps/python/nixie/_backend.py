@@ -20,6 +20,11 @@ IMAGE_GRADIENTS = (aten.convolution_backward.default, aten.native_batch_norm_bac
                    torch.ops.nixie.max_pool2d_backward.default)
 
 
+def _readers(node):
+    """What reads a node, or a slice of it."""
+    return [each for user in node.users for each in (user, *(_readers(user) if user.target is aten.slice.Tensor else ()))]
+
+
 def _partition(joint, inputs, *, num_fwd_outputs, **options):
     """The forward and the backward graph. What only the backward pass gets is marked as saved, and as images where all that asks for
     it is ours and one of these asks for images: then its layout is ours, too."""
@@ -27,7 +32,7 @@ def _partition(joint, inputs, *, num_fwd_outputs, **options):
     joint.recompile()
     forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
     outputs = forward.graph.output_node().args[0]
-    users = {node.name: list(node.users) for node in backward.graph.nodes if node.op == "placeholder"}
+    users = {node.name: _readers(node) for node in backward.graph.nodes if node.op == "placeholder"}
     supported = _Supported()
     for node in set(outputs[num_fwd_outputs:]) - set(outputs[:num_fwd_outputs]):
         if isinstance(node, torch.fx.Node):

@@ -127,8 +127,41 @@ def _view_again(graph):
                 user.replace_input_with(node, again)
 
 
+def _read_part(part, whole, axis, start):
+    """The backward pass reads a part of a concatenation where that holds it; but convolutions in groups read dense images."""
+    stop, readers = start + part.meta["val"].shape[axis], list(filter(_is_backward, part.users))
+    if part.op == "placeholder" or any(user.target is aten.convolution_backward.default and user.args[9] > 1 for user in readers):
+        return
+    for user in readers:
+        with whole.graph.inserting_before(user), whole.meta["val"].fake_mode:
+            found = whole.graph.call_function(aten.slice.Tensor, (whole, axis, start, stop))
+            found.meta = {**user.meta, "val": whole.meta["val"].narrow(axis, start, stop - start)}
+        user.replace_input_with(part, found)
+
+
+def _parts_of_concatenations(graph):
+    """A concatenation that the backward pass reads is saved alone: not what it holds, nor others of neighbours among its parts."""
+    wholes = []
+    for node in graph.find_nodes(op="call_function", target=aten.cat.default):
+        x, parts = node.meta["val"], list(node.args[0])
+        axis = (node.args[1] if len(node.args) > 1 else 0) % x.dim()
+        sizes = [part.meta["val"].shape[axis] for part in parts]
+        # Multiples of 8 channels are read in place.
+        if not _is_backward(node) and all(isinstance(size, int) and size % 8 == 0 for size in sizes) and all(
+                part.meta["val"].dtype == x.dtype and part.meta["val"].dim() == x.dim() for part in parts):
+            wholes.append((node, axis, parts, sizes))
+    for whole, axis, parts, sizes in sorted(wholes, key=lambda each: -len(each[2])):
+        if any(map(_is_backward, whole.users)):
+            for other, *form in wholes:
+                for first in range(len(parts)):
+                    if other is not whole and form[:2] == [axis, parts[first : first + len(form[1])]]:
+                        _read_part(other, whole, axis, sum(sizes[:first]))
+            for i, part in enumerate(parts):
+                _read_part(part, whole, axis, sum(sizes[:i]))
+
+
 def rewrite_joint(graph):
-    for each in (_pool_without_positions, _seed_dropout, _resize_nearest, _without_running_statistics, _without_aliases, _gate_by_result, _view_again):
+    for each in (_pool_without_positions, _seed_dropout, _resize_nearest, _without_running_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations):
         each(graph)
     graph.eliminate_dead_code()
 
