@@ -281,6 +281,32 @@ class Torch(unittest.TestCase):
         self.assertFalse(torch.equal(model[1].running_mean, mean), "running statistics are written in place")
         self.assertEqual((len(forward.kernels), len(backward.kernels)), (15, 15))
 
+    def test_saves_concatenations_alone(self):
+        class Dense(nn.Module):
+            def __init__(self, is_nested):
+                super().__init__()
+                self.is_nested = is_nested
+                self.layers = nn.ModuleList(nn.Sequential(nn.BatchNorm2d(c), nn.ReLU(), nn.Conv2d(c, 8, 3, padding=1)) for c in (16, 24, 32))
+
+            def forward(self, x):
+                parts = [x]
+                for layer in self.layers:
+                    whole = torch.cat(parts, 1)
+                    parts = [*([whole] if self.is_nested else parts), layer(whole)]
+                return torch.cat(parts, 1).sum((2, 3))
+
+        for is_nested in (False, True):
+            ours, x = Dense(is_nested), torch.randn(2, 16, 5, 7)
+            theirs = copy.deepcopy(ours)
+            forward, _ = self.plans_of(ours, x)
+            channels = sorted(sizes[1] for sizes, _, _ in forward.plan.results if len(sizes) == 4)
+            self.assertEqual(channels, [16, 24, 32, 32], "of three ReLUs, and what is concatenated before the last")
+            for _ in range(2):
+                theirs.zero_grad()
+                theirs(x).sum().backward()
+            for a, b in zip(ours.parameters(), theirs.parameters()):
+                self.close(a.grad, b.grad, "float32")
+
     def test_linear_layers_of_more_axes(self):
         """An activation is computed by the product's kernel, forward and backward, though views lie between them."""
         model, x = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 5), nn.SiLU()), torch.randn(2, 3, 4, 6)

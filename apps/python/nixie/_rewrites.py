@@ -140,16 +140,19 @@ def _read_part(part, whole, axis, start):
 
 
 def _parts_of_concatenations(graph):
-    """A concatenation that the backward pass reads is saved alone: not what it holds, nor others of neighbours among its parts."""
-    wholes = []
+    """A concatenation that the backward pass reads is saved alone: not what it holds, nor others of neighbours among its parts. Parts that
+    are concatenations stand for theirs."""
+    wholes, known = [], {}
     for node in graph.find_nodes(op="call_function", target=aten.cat.default):
-        x, parts = node.meta["val"], list(node.args[0])
+        x = node.meta["val"]
         axis = (node.args[1] if len(node.args) > 1 else 0) % x.dim()
+        parts = [part for given in node.args[0] for part in known.get((given, axis), [given])]
         sizes = [part.meta["val"].shape[axis] for part in parts]
         # Multiples of 8 channels are read in place.
         if not _is_backward(node) and all(isinstance(size, int) and size % 8 == 0 for size in sizes) and all(
                 part.meta["val"].dtype == x.dtype and part.meta["val"].dim() == x.dim() for part in parts):
             wholes.append((node, axis, parts, sizes))
+            known[node, axis] = parts
     for whole, axis, parts, sizes in sorted(wholes, key=lambda each: -len(each[2])):
         if any(map(_is_backward, whole.users)):
             for other, *form in wholes:
