@@ -240,6 +240,12 @@ void bind_ops(py::module_& m) {
       +[](T x, T w, const std::vector<int>& stride, const std::vector<int>& pad, const std::vector<int>& dilation,
           int groups) { return conv(x, w, {.stride = stride, .pad = pad, .dilation = dilation, .groups = groups}); });
   op(
+      m, "deconv",
+      +[](T x, T w, const std::vector<int>& stride, const std::vector<int>& pad, const std::vector<int>& dilation,
+          int groups, const std::vector<int>& output_pad) {
+        return deconv(x, w, {.stride = stride, .pad = pad, .dilation = dilation, .groups = groups}, output_pad);
+      });
+  op(
       m, "max_pool",
       +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad,
           const std::vector<int>& dilation, bool ceil_mode) {

@@ -27,6 +27,19 @@ def _argument(node, position, name, default=None):
 for _name, _function in {**{each: each for each in ("abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round "
                                                      "trunc logical_not isnan isinf tan asin acos atan sinh cosh asinh acosh atanh log10").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
     OPS[_name + ".default"] = getattr(nx, _function, None) or getattr(nx._core, _function)
+def gradients_of(function, g, *arrays, wanted=None):
+    """The gradients of sum(function(arrays) * g), None for those that are not wanted. g and the arrays may be expressions of each
+    other, as where two layers share a weight: only what the function does with them counts."""
+    places = [i for i in range(len(arrays)) if wanted is None or wanted[i]]
+
+    def gradients():
+        given, arguments = nx._core.arguments(arrays)
+        return nx._core.gradients((function(*given) * g).sum(), [arguments[i] for i in places])
+
+    found = iter(nx._core.differentiate(gradients))
+    return tuple(next(found) if i in places else None for i in range(len(arrays)))
+
+
 OPS["erf.default"] = nx._core.erf
 OPS["relu.default"] = nx.nn.relu
 for _name, _function in {"mul": "multiply", "maximum": "maximum", "minimum": "minimum", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
@@ -86,12 +99,34 @@ def leaky_relu(x, slope=0.01):
     return nx.nn.relu(x, slope)
 
 
-@op("gelu.default", when=lambda node: node.kwargs.get("approximate", "none") == "none")
+@op("elu.default")
+def elu(x, alpha=1, scale=1, input_scale=1):
+    return nx.where(x > 0, scale * x, scale * alpha * nx.expm1(input_scale * x))
+
+
+@op("gelu.default")
 def gelu(x, approximate="none"):
-    return nx.nn.gelu(x)
+    if approximate == "none":
+        return nx.nn.gelu(x)
+    return 0.5 * x * (1 + nx.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
-@op("alias.default", "clone.default", "detach.default", "_to_copy.default")
+def _by_whole_number(node):
+    return type(node.args[1]) is int and node.args[1] != 0
+
+
+@op("remainder.Tensor", "remainder.Scalar", when=lambda node: _of_floats(node) or _by_whole_number(node))
+def remainder(a, b):
+    return nx.remainder(a, b)
+
+
+@op("fmod.Scalar", when=lambda node: not _of_floats(node) and _by_whole_number(node))
+def fmod(a, b):
+    rest = nx.remainder(a, abs(b))
+    return nx.where((a < 0) & (rest != 0), rest - abs(b), rest)
+
+
+@op("alias.default", "clone.default", "detach.default", "_to_copy.default", "lift_fresh_copy.default")
 def same(x, **options):
     return x
 
@@ -240,6 +275,52 @@ def copy(x, values):
     return nx.broadcast_to(values, x.shape)
 
 
+@op("repeat.default")
+def repeat(x, counts):
+    return nx.tile(x, tuple(counts))
+
+
+@op("arange.start_step", when=_has_numbers)
+def arange(start, stop, step=1, dtype=None, device=None, **options):
+    return nx.arange(start, stop, step, dtype=nx.int64 if all(isinstance(each, int) for each in (start, stop, step)) else None,
+                     device=str(device or "cpu").split(":")[0])
+
+
+# ---- elements by their positions ----
+def _by_positions(node):
+    """Whether a list of indices has no masks."""
+    return all(each is None or each.meta["val"].dtype.itemsize > 1 for each in node.args[1])
+
+
+def _indexed(x, indices):
+    return x[tuple(slice(None) if each is None else each for each in indices)]
+
+
+OPS["index.Tensor"], CHECKS["index.Tensor"] = _indexed, _by_positions
+
+
+@op("index_put.default", when=lambda node: _by_positions(node) and _argument(node, 3, "accumulate", False))
+def index_put(x, indices, values, accumulate):
+    chosen = _indexed(x, indices)
+    return x + gradients_of(lambda x: _indexed(x, indices), nx.broadcast_to(values, chosen.shape), x)[0]
+
+
+@op("index_select.default")
+def index_select(x, axis, indices):
+    return nx.take(x, nx.reshape(indices, (-1,)), axis=axis)
+
+
+@op("embedding.default")
+def embedding(weight, indices, padding_index=-1, scales_gradient=False, is_sparse=False):
+    return weight[indices]
+
+
+@op("scatter_add.default")
+def scatter_add(x, axis, indices, values):
+    values = values[tuple(slice(0, size) for size in indices.shape)]
+    return x + gradients_of(lambda x: gather(x, axis, indices), values, x)[0]
+
+
 # ---- sums ----
 def _axes(x, axes):
     if axes is None or (not isinstance(axes, int) and len(axes) == 0):
@@ -247,15 +328,21 @@ def _axes(x, axes):
     return axes if isinstance(axes, int) else tuple(axes)
 
 
+def _summable(x, dtype):
+    """What is added up: of the type that is asked for, else integers and truths as int64."""
+    if dtype is None and nx.isdtype(x.dtype, "real floating"):
+        return x
+    return x.astype("int64" if dtype is None else str(dtype).removeprefix("torch."))
+
+
 @op("sum.default", "sum.dim_IntList")
 def sum_of(x, axes=None, keepdims=False, dtype=None):
-    whole = not nx.isdtype(x.dtype, "real floating")
-    return nx.sum(x, axis=_axes(x, axes), keepdims=keepdims, dtype=nx.int64 if whole else None)
+    return nx.sum(_summable(x, dtype), axis=_axes(x, axes), keepdims=keepdims)
 
 
 @op("mean.default", "mean.dim")
 def mean(x, axes=None, keepdims=False, dtype=None):
-    return nx.mean(x, axis=_axes(x, axes), keepdims=keepdims)
+    return nx.mean(_summable(x, dtype), axis=_axes(x, axes), keepdims=keepdims)
 
 
 @op("amax.default")
@@ -266,6 +353,39 @@ def amax(x, axes=(), keepdims=False):
 @op("amin.default")
 def amin(x, axes=(), keepdims=False):
     return nx.min(x, axis=_axes(x, axes), keepdims=keepdims)
+
+
+@op("max.dim")
+def largest(x, axis, keepdims=False):
+    return nx.max(x, axis=axis, keepdims=keepdims), nx.argmax(x, axis=axis, keepdims=keepdims)
+
+
+@op("min.dim")
+def smallest(x, axis, keepdims=False):
+    return nx.min(x, axis=axis, keepdims=keepdims), nx.argmin(x, axis=axis, keepdims=keepdims)
+
+
+OPS["argmax.default"] = lambda x, axis=None, keepdims=False: nx.argmax(x, axis=axis, keepdims=keepdims)
+OPS["argmin.default"] = lambda x, axis=None, keepdims=False: nx.argmin(x, axis=axis, keepdims=keepdims)
+
+
+@op("prod.dim_int")
+def prod(x, axis, keepdims=False, dtype=None):
+    return nx.prod(_summable(x, dtype), axis=axis, keepdims=keepdims)
+
+
+OPS["prod.default"] = lambda x, dtype=None: nx.prod(_summable(x, dtype))
+OPS["cumsum.default"] = lambda x, axis, dtype=None: nx.cumulative_sum(_summable(x, dtype), axis=axis)
+OPS["cumprod.default"] = lambda x, axis, dtype=None: nx.cumulative_prod(_summable(x, dtype), axis=axis)
+
+
+@op("linalg_vector_norm.default", when=lambda node: _argument(node, 1, "ord", 2) in (1, 2, math.inf))
+def vector_norm(x, order=2, axes=None, keepdims=False, dtype=None):
+    x = x.astype("float32") if x.dtype in (nx.float16, nx.bfloat16) else _summable(x, dtype)
+    if order == math.inf:
+        return nx.max(nx.abs(x), axis=_axes(x, axes), keepdims=keepdims)
+    sums = nx.sum(nx.abs(x) if order == 1 else x * x, axis=_axes(x, axes), keepdims=keepdims)
+    return sums if order == 1 else nx.sqrt(sums)
 
 
 @op("var.correction")
@@ -294,7 +414,7 @@ def gather(x, axis, indices, sparse_grad=False):
     return nx.take_along_axis(x[places], indices, axis=axis)
 
 
-@op("scatter.value")
+@op("scatter.value", "scatter.src")
 def scatter(x, axis, indices, value):
     axis %= x.ndim
     numbers = nx.reshape(nx.arange(x.shape[axis], device=x.device), tuple(-1 if each == axis else 1 for each in range(x.ndim)))
@@ -308,7 +428,11 @@ def _scatters_once(node):
     return tuple(indices.shape) == tuple(1 if each == axis % x.dim() else size for each, size in enumerate(x.shape))
 
 
-CHECKS["scatter.value"] = _scatters_once
+def _scatters_as_many(node):
+    return _scatters_once(node) and node.args[3].meta["val"].shape == node.args[2].meta["val"].shape
+
+
+CHECKS["scatter.value"], CHECKS["scatter.src"] = _scatters_once, _scatters_as_many
 
 
 OPS["getitem"] = lambda values, i: values[i]

@@ -6,7 +6,7 @@ import numpy as np
 
 import nixie as nx
 
-from ._aten import _argument, op
+from ._aten import _argument, gradients_of, op
 
 # ---- products ----
 @op("mm.default", "bmm.default")
@@ -20,31 +20,22 @@ def addmm(c, a, b, beta=1, alpha=1):
     return product + (c if beta == 1 else beta * c)
 
 
-@op("convolution.default", when=lambda node: not node.args[6])
-def convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
-    y = nx.nn.conv(x, w, stride=stride, pad=padding, dilation=dilation, groups=groups)
+def _convolved(x, w, stride, padding, dilation, transposed, output_padding, groups):
+    if transposed:
+        return nx.nn.deconv(x, w, stride=stride, pad=padding, dilation=dilation, output_pad=output_padding, groups=groups)
+    return nx.nn.conv(x, w, stride=stride, pad=padding, dilation=dilation, groups=groups)
+
+
+@op("convolution.default")
+def convolution(x, w, bias, *options):
+    y = _convolved(x, w, *options)
     return y if bias is None else y + nx.reshape(bias, (-1,) + (1,) * (y.ndim - 2))
 
 
-def gradients_of(function, g, *arrays, wanted=None):
-    """The gradients of sum(function(arrays) * g), None for those that are not wanted. g and the arrays may be expressions of each
-    other, as where two layers share a weight: only what the function does with them counts."""
-    places = [i for i in range(len(arrays)) if wanted is None or wanted[i]]
-
-    def gradients():
-        given, arguments = nx._core.arguments(arrays)
-        return nx._core.gradients((function(*given) * g).sum(), [arguments[i] for i in places])
-
-    found = iter(nx._core.differentiate(gradients))
-    return tuple(next(found) if i in places else None for i in range(len(arrays)))
-
-
-@op("convolution_backward.default", when=lambda node: not node.args[7])
-def convolution_backward(g, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
-    def conv(x, w):
-        return nx.nn.conv(x, w, stride=stride, pad=padding, dilation=dilation, groups=groups)
-
-    of_x, of_w = gradients_of(conv, g, x, w, wanted=mask[:2]) if mask[0] or mask[1] else (None, None)
+@op("convolution_backward.default")
+def convolution_backward(g, x, w, bias_sizes, *options):
+    *options, mask = options
+    of_x, of_w = gradients_of(lambda x, w: _convolved(x, w, *options), g, x, w, wanted=mask[:2]) if mask[0] or mask[1] else (None, None)
     return of_x, of_w, nx.sum(g, axis=(0, *range(2, g.ndim))) if mask[2] else None
 
 
@@ -52,40 +43,44 @@ def _pair(value):
     return [value, value] if isinstance(value, int) else list(value) * 2 if len(value) == 1 else list(value)
 
 
-def _of_images(pool):
-    """A pooling of images [N, C, H, W], of one image [C, H, W], too."""
+def _of_images(pool, axes=2):
+    """A pooling of images [N, C, H, W], of one image [C, H, W], too; with three axes of volumes."""
 
     @functools.wraps(pool)
     def pooled(x, *args, **options):
-        return pool(x, *args, **options) if x.ndim == 4 else pool(x[None], *args, **options)[0]
+        return pool(x, *args, **options) if x.ndim == axes + 2 else pool(x[None], *args, **options)[0]
 
     return pooled
 
 
-@_of_images
 def _max_pool(x, window, stride, padding, dilation, ceil_mode):
     return nx.nn.max_pool(x, window, stride=stride, pad=padding, dilation=dilation, ceil_mode=ceil_mode)
 
 
-@op("max_pool2d_with_indices.default", when=lambda node: all(user.args[1] == 0 for user in node.users))  # nobody asks where results come from
-def max_pool(x, window, stride=(), padding=0, dilation=1, ceil_mode=False):
-    return _max_pool(x, window, stride, padding, dilation, ceil_mode), None
-
-
-@op("max_pool2d_backward.default")
-def max_pool_backward(g, x, *options):
-    return gradients_of(lambda x: _max_pool(x, *options), g, x)[0]
-
-
-@op("avg_pool2d.default", when=lambda node: _argument(node, 6, "divisor_override") is None)
-@_of_images
-def average_pool(x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
+def _average_pool(x, window, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor=None):
     return nx.nn.average_pool(x, window, stride=stride, pad=padding, ceil_mode=ceil_mode, count_pad=count_include_pad)
 
 
-@op("avg_pool2d_backward.default", when=lambda node: _argument(node, 7, "divisor_override") is None)
-def average_pool_backward(g, x, *options):
-    return gradients_of(lambda x: average_pool(x, *options), g, x)[0]
+def _declare_poolings(axes):
+    largest, mean = _of_images(_max_pool, axes), _of_images(_average_pool, axes)
+
+    @op(f"max_pool{axes}d_with_indices.default", when=lambda node: all(user.args[1] == 0 for user in node.users))  # not where results come from
+    def max_pool(x, window, stride=(), padding=0, dilation=1, ceil_mode=False):
+        return largest(x, window, stride, padding, dilation, ceil_mode), None
+
+    @op(f"max_pool{axes}d_backward.default")
+    def max_pool_backward(g, x, *options):
+        return gradients_of(lambda x: largest(x, *options), g, x)[0]
+
+    op(f"avg_pool{axes}d.default", when=lambda node: _argument(node, 6, "divisor_override") is None)(mean)
+
+    @op(f"avg_pool{axes}d_backward.default", when=lambda node: _argument(node, 7, "divisor_override") is None)
+    def average_pool_backward(g, x, *options):
+        return gradients_of(lambda x: mean(x, *options), g, x)[0]
+
+
+_declare_poolings(2)
+_declare_poolings(3)
 
 
 def _means(size, count, like):
@@ -157,6 +152,12 @@ def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, e
     means_now = running_mean + momentum * (means - running_mean)
     variances_now = running_var + momentum * (variances * (count / max(1, count - 1)) - running_var)
     return _affine(y, weight, bias, shape), *(nx.reshape(each, (-1,)) for each in (means, scales, means_now, variances_now))
+
+
+@op("_native_batch_norm_legit.no_stats", when=lambda node: node.args[3])
+def instance_norm(x, weight, bias, training, momentum, epsilon):
+    y, means, _, scales = _normalized(x, (0, *range(2, x.ndim)), epsilon)
+    return _affine(y, weight, bias, _of_channels(x)), nx.reshape(means, (-1,)), nx.reshape(scales, (-1,))
 
 
 @op("native_batch_norm_backward.default")

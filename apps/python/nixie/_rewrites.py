@@ -9,22 +9,28 @@ VIEWS = (aten.view.default, aten.permute.default, aten.t.default, aten.transpose
 
 
 # Pooling's gradient by its input: the positions of the largest elements, which torch keeps for it, are not needed.
-@torch.library.custom_op("nixie::max_pool2d_backward", mutates_args=())
-def _max_pool2d_backward(
-    g: torch.Tensor, x: torch.Tensor, window: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
-) -> torch.Tensor:
-    options = window, stride, padding, dilation, ceil_mode
-    return aten.max_pool2d_with_indices_backward(g, x, *options, aten.max_pool2d_with_indices(x, *options)[1])
+def _declare_max_pool_backward(name, pool, backward):
+    @torch.library.custom_op(name, mutates_args=())
+    def declared(
+        g: torch.Tensor, x: torch.Tensor, window: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
+    ) -> torch.Tensor:
+        options = window, stride, padding, dilation, ceil_mode
+        return backward(g, x, *options, pool(x, *options)[1])
+
+    @declared.register_fake
+    def _(g, x, window, stride, padding, dilation, ceil_mode):
+        return torch.empty_like(x)
 
 
-@_max_pool2d_backward.register_fake
-def _(g, x, window, stride, padding, dilation, ceil_mode):
-    return torch.empty_like(x)
+_declare_max_pool_backward("nixie::max_pool2d_backward", aten.max_pool2d_with_indices, aten.max_pool2d_with_indices_backward)
+_declare_max_pool_backward("nixie::max_pool3d_backward", aten.max_pool3d_with_indices, aten.max_pool3d_with_indices_backward)
 
 
 def _pool_without_positions(graph):
-    for node in graph.find_nodes(op="call_function", target=aten.max_pool2d_with_indices_backward.default):
-        node.target, node.args = torch.ops.nixie.max_pool2d_backward.default, node.args[:-1]
+    for target, ours in ((aten.max_pool2d_with_indices_backward.default, torch.ops.nixie.max_pool2d_backward.default),
+                         (aten.max_pool3d_with_indices_backward.default, torch.ops.nixie.max_pool3d_backward.default)):
+        for node in graph.find_nodes(op="call_function", target=target):
+            node.target, node.args = ours, node.args[:-1]
 
 
 # Dropout by a seed that torch draws once for a graph; `stream` is the number of the dropout.

@@ -98,6 +98,15 @@ def conv(x, w, /, *, stride=1, pad=0, dilation=1, groups=1):
     return _core.conv(x, w, stride, pad, dilation, groups)
 
 
+def deconv(x, w, /, *, stride=1, pad=0, dilation=1, output_pad=0, groups=1):
+    """The transposed convolution: x [N, K, spatial...] and w [K, C / groups, window...] give [N, C, out...].
+
+    >>> nixie.nn.deconv(nixie.ones((1, 4, 8, 8)), nixie.ones((4, 3, 2, 2)), stride=2).shape
+    (1, 3, 16, 16)
+    """
+    return _core.deconv(x, w, stride, pad, dilation, groups, output_pad)
+
+
 def max_pool(x, /, window, *, stride=(), pad=0, dilation=1, ceil_mode=False):
     """The largest element of each window over the spatial axes; the stride is the window's by default. With ceil_mode the last
     window may extend past the input.
