@@ -260,7 +260,14 @@ void bind_ops(py::module_& m) {
             x, {.window = window, .stride = stride, .pad = pad, .ceil_mode = ceil_mode, .count_pad = count_pad});
       });
   op(
-      m, "resize", +[](T x, Sizes sizes) { return resize(x, sizes); });
+      m, "resize", +[](T x, Sizes sizes, const std::string& mode, bool align_corners) {
+        using enum ResizeMode;
+        return resize(x, sizes,
+                      {.mode = mode == "bilinear"  ? linear
+                               : mode == "bicubic" ? cubic
+                                                   : nearest,
+                       .align_corners = align_corners});
+      });
   op(m, "softmax", &softmax);
   op(
       m, "quantized", +[](T x, const std::string& format) { return quantized(x, format_named(format)); });

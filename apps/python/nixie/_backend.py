@@ -192,4 +192,10 @@ def _compiled(module, inputs):
 _decompositions = core_aten_decompositions()
 _decompositions.pop(aten.native_batch_norm_backward.default, None)  # one kernel from the whole, several from its parts
 _decompositions.update(DECOMPOSITIONS)
-backend = aot_autograd(fw_compiler=_compiled, partition_fn=_partition, decompositions=_decompositions, keep_inference_input_mutations=True)
+_by_graphs = aot_autograd(fw_compiler=_compiled, partition_fn=_partition, decompositions=_decompositions, keep_inference_input_mutations=True)
+
+
+def backend(module, inputs, **options):
+    _rewrites.rewrite_called(module.graph)
+    module.recompile()
+    return _by_graphs(module, inputs, **options)

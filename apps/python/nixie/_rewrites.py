@@ -1,7 +1,10 @@
 """Rewrites of AOTAutograd's graphs before parts of them become plans: `rewrite_joint` of forward and backward pass
 together, so that less is saved between them, and `rewrite` of each pass."""
 
+import inspect
+
 import torch
+from torch.nn import functional
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 aten = torch.ops.aten
@@ -31,6 +34,50 @@ def _pool_without_positions(graph):
                          (aten.max_pool3d_with_indices_backward.default, torch.ops.nixie.max_pool3d_backward.default)):
         for node in graph.find_nodes(op="call_function", target=target):
             node.target, node.args = ours, node.args[:-1]
+
+
+# Resizing as one op, which torch takes apart into many before there is a graph to look at.
+@torch.library.custom_op("nixie::resize_images", mutates_args=())
+def _resize(x: torch.Tensor, sizes: list[int], mode: str, align_corners: bool) -> torch.Tensor:
+    return functional.interpolate(x, sizes, mode=mode, align_corners=align_corners)
+
+
+@torch.library.custom_op("nixie::resize_images_backward", mutates_args=())
+def _resize_backward(g: torch.Tensor, sizes: list[int], mode: str, align_corners: bool) -> torch.Tensor:
+    backward = aten.upsample_bilinear2d_backward if mode == "bilinear" else aten.upsample_bicubic2d_backward
+    return backward(g, g.shape[2:], [*g.shape[:2], *sizes], align_corners)
+
+
+@_resize.register_fake
+@_resize_backward.register_fake
+def _(x, sizes, mode, align_corners):
+    return functional.interpolate(x, sizes)
+
+
+_resize.register_autograd(lambda ctx, g: (torch.ops.nixie.resize_images_backward(g, *ctx.options), None, None, None),
+                          setup_context=lambda ctx, inputs, output: setattr(ctx, "options", (list(inputs[0].shape[2:]), *inputs[2:])))
+
+
+def _options_of(node):
+    """What a call of interpolate is given, by name."""
+    bound = inspect.signature(functional.interpolate).bind(*node.args, **node.kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def rewrite_called(graph):
+    """Before AOTAutograd: bilinear and bicubic resizing of images, whose scale is the quotient of the sizes, as one op."""
+    for node in graph.find_nodes(op="call_function", target=functional.interpolate):
+        given = _options_of(node)
+        x, y = given["input"].meta.get("example_value"), node.meta.get("example_value")
+        if x is None or y is None or given["mode"] not in ("bilinear", "bicubic") or given["antialias"] or x.dtype != y.dtype:
+            continue
+        scale = None if given["recompute_scale_factor"] else given["scale_factor"]
+        scales = list(scale) if isinstance(scale, (list, tuple)) else [scale] * 2
+        sizes = list(zip(x.shape[2:], y.shape[2:], scales))
+        if all(isinstance(own, int) and isinstance(new, int) and (by is None or new == own * by) for own, new, by in sizes):
+            node.target, node.kwargs = torch.ops.nixie.resize_images.default, {}
+            node.args = given["input"], [new for _, new, _ in sizes], given["mode"], bool(given["align_corners"])
 
 
 # Dropout by a seed that torch draws once for a graph; `stream` is the number of the dropout.
