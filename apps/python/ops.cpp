@@ -249,8 +249,8 @@ void bind_ops(py::module_& m) {
       m, "max_pool",
       +[](T x, const std::vector<int>& window, const std::vector<int>& stride, const std::vector<int>& pad,
           const std::vector<int>& dilation, bool ceil_mode) {
-        return max_pool(
-            x, {.window = window, .stride = stride, .pad = pad, .dilation = dilation, .ceil_mode = ceil_mode});
+        return max_pool(x,
+                        {.window = window, .stride = stride, .pad = pad, .dilation = dilation, .ceil_mode = ceil_mode});
       });
   op(
       m, "average_pool",
