@@ -315,6 +315,17 @@ def embedding(weight, indices, padding_index=-1, scales_gradient=False, is_spars
     return weight[indices]
 
 
+@op("sort.default")
+def sort(x, axis=-1, descending=False):
+    order = nx.argsort(x, axis=axis, descending=descending)
+    return nx.take_along_axis(x, order, axis=axis), order
+
+
+@op("topk.default")
+def topk(x, count, axis=-1, largest=True, is_sorted=True):
+    return tuple(slice_of(each, axis, 0, count) for each in sort(x, axis, largest))
+
+
 @op("scatter_add.default")
 def scatter_add(x, axis, indices, values):
     values = values[tuple(slice(0, size) for size in indices.shape)]

@@ -2,6 +2,7 @@
 together, so that less is saved between them, and `rewrite` of each pass."""
 
 import inspect
+import operator
 
 import torch
 from torch.nn import functional
@@ -217,9 +218,18 @@ def _parts_of_concatenations(graph):
 
 
 def rewrite_joint(graph):
-    for each in (_pool_without_positions, _seed_dropout, _resize_nearest, _without_running_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations):
+    for each in (_pool_without_positions, _seed_dropout, _resize_nearest, _without_running_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations, _spread_sorted):
         each(graph)
     graph.eliminate_dead_code()
+
+
+def _spread_sorted(graph):
+    """Sorting's gradient adds to zeros: no two numbers go to one place."""
+    for node in graph.find_nodes(op="call_function", target=aten.scatter.src):
+        zeros, _, order, _ = node.args
+        taken_from = order.args[0].target if order.target is operator.getitem else None
+        if taken_from in (aten.sort.default, aten.topk.default) and zeros.target is aten.full.default and zeros.args[1] == 0:
+            node.target = aten.scatter_add.default
 
 
 def _is_pointwise(node):
