@@ -109,11 +109,6 @@ def adaptive_average_pool_backward(g, x):
     return gradients_of(lambda x: adaptive_average_pool(x, g.shape[-2:]), g, x)[0]
 
 
-@op("upsample_nearest2d.default")
-def resize_nearest(x, sizes):
-    return nx._core.resize(x, list(sizes), "nearest", False)
-
-
 @op("resize_images.default")
 def resize(x, sizes, mode, align_corners):
     return nx._core.resize(x, list(sizes), mode, align_corners)
@@ -122,11 +117,6 @@ def resize(x, sizes, mode, align_corners):
 @op("resize_images_backward.default")
 def resize_backward(g, sizes, mode, align_corners):
     return gradients_of(lambda x: resize(x, g.shape[2:], mode, align_corners), g, nx.zeros((*g.shape[:2], *sizes), dtype=g.dtype, device=g.device))[0]
-
-
-@op("upsample_nearest2d_backward.default")
-def resize_nearest_backward(g, sizes, sizes_before):
-    return gradients_of(lambda x: resize_nearest(x, sizes), g, nx.zeros(sizes_before, dtype=g.dtype, device=g.device))[0]
 
 
 @op("dropout.default")

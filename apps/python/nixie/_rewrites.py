@@ -1,5 +1,5 @@
-"""Rewrites of AOTAutograd's graphs before parts of them become plans: `rewrite_joint` of forward and backward pass
-together, so that less is saved between them, and `rewrite` of each pass."""
+"""Rewrites of torch's graphs before parts of them become plans: `rewrite_called` of what a function calls, `rewrite_joint` of forward and
+backward pass together, so that less is saved between them, and `rewrite` of each pass."""
 
 import inspect
 import operator
@@ -40,13 +40,15 @@ def _pool_without_positions(graph):
 # Resizing as one op, which torch takes apart into many before there is a graph to look at.
 @torch.library.custom_op("nixie::resize_images", mutates_args=())
 def _resize(x: torch.Tensor, sizes: list[int], mode: str, align_corners: bool) -> torch.Tensor:
-    return functional.interpolate(x, sizes, mode=mode, align_corners=align_corners)
+    return functional.interpolate(x, sizes, mode=mode, align_corners=None if mode == "nearest" else align_corners)
 
 
 @torch.library.custom_op("nixie::resize_images_backward", mutates_args=())
 def _resize_backward(g: torch.Tensor, sizes: list[int], mode: str, align_corners: bool) -> torch.Tensor:
-    backward = aten.upsample_bilinear2d_backward if mode == "bilinear" else aten.upsample_bicubic2d_backward
-    return backward(g, g.shape[2:], [*g.shape[:2], *sizes], align_corners)
+    given = g, g.shape[2:], [*g.shape[:2], *sizes]
+    if mode == "nearest":
+        return aten.upsample_nearest2d_backward(*given)
+    return (aten.upsample_bilinear2d_backward if mode == "bilinear" else aten.upsample_bicubic2d_backward)(*given, align_corners)
 
 
 @_resize.register_fake
@@ -66,17 +68,25 @@ def _options_of(node):
     return bound.arguments
 
 
+def _is_nearest(own, new):
+    """Whether torch, which multiplies by a rounded quotient, takes the same pixels as whole numbers do."""
+    with unset_fake_temporarily():
+        places = torch.arange(new)
+        return torch.equal((places.float() * (own / new)).long(), places * own // new)
+
+
 def rewrite_called(graph):
-    """Before AOTAutograd: bilinear and bicubic resizing of images, whose scale is the quotient of the sizes, as one op."""
+    """Before AOTAutograd: resizing of images, whose scale is the quotient of the sizes, as one op."""
     for node in graph.find_nodes(op="call_function", target=functional.interpolate):
         given = _options_of(node)
-        x, y = given["input"].meta.get("example_value"), node.meta.get("example_value")
-        if x is None or y is None or given["mode"] not in ("bilinear", "bicubic") or given["antialias"] or x.dtype != y.dtype:
+        x, y, mode = given["input"].meta.get("example_value"), node.meta.get("example_value"), given["mode"]
+        if x is None or y is None or x.dim() != 4 or mode not in ("nearest", "bilinear", "bicubic") or given["antialias"] or x.dtype != y.dtype:
             continue
         scale = None if given["recompute_scale_factor"] else given["scale_factor"]
         scales = list(scale) if isinstance(scale, (list, tuple)) else [scale] * 2
         sizes = list(zip(x.shape[2:], y.shape[2:], scales))
-        if all(isinstance(own, int) and isinstance(new, int) and (by is None or new == own * by) for own, new, by in sizes):
+        if all(isinstance(own, int) and isinstance(new, int) and (by is None or new == own * by) and (mode != "nearest" or _is_nearest(own, new))
+               for own, new, by in sizes):
             node.target, node.kwargs = torch.ops.nixie.resize_images.default, {}
             node.args = given["input"], [new for _, new, _ in sizes], given["mode"], bool(given["align_corners"])
 
@@ -103,41 +113,6 @@ def _seed_dropout(graph):
             with x.meta["val"].fake_mode:
                 seed.meta = {**node.meta, "val": torch.empty((), **options)}
         node.target, node.args = torch.ops.nixie.dropout.default, (x, p, seed, stream)
-
-
-def _constant(node):
-    """The value of a node that is computed from numbers alone, else None."""
-    if node.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-        return None
-    given = {each: _constant(each) for each in node.all_input_nodes}
-    if any(each is None for each in given.values()):
-        return None
-    args, options = torch.fx.map_arg((node.args, node.kwargs), given.get)
-    return node.target(*args, **options | ({"device": "cpu"} if "device" in options else {}))
-
-
-def _is_nearest(places, small, large):
-    """Whether rows and columns of an image are numbered as its resizing to the nearest pixel has them."""
-    with unset_fake_temporarily():
-        found = [_constant(each) for each in places]
-        return all(each is not None and torch.equal(each, (torch.arange(out) * size // out).reshape(form))
-                   for each, size, out, form in zip(found, small, large, ((-1, 1), (-1,))))
-
-
-def _resize_nearest(graph):
-    """torch takes rows and columns by computed numbers where it resizes to the nearest pixel: one op again."""
-    for node in graph.find_nodes(op="call_function", target=aten.index.Tensor) + graph.find_nodes(op="call_function", target=aten.index_put.default):
-        x, places = node.args[:2]
-        is_gradient = node.target is aten.index_put.default
-        if len(places) != 4 or any(places[:2]) or not all(places[2:]):
-            continue
-        small, large = (list(each.meta["val"].shape) for each in (x, node.args[2] if is_gradient else node))
-        if not _is_nearest(places[2:], small[2:], large[2:]):
-            continue
-        if not is_gradient:
-            node.target, node.args = aten.upsample_nearest2d.default, (x, large[2:])
-        elif node.args[3:] == (True,) and x.target is aten.full.default and x.args[1] == 0:
-            node.target, node.args = aten.upsample_nearest2d_backward.default, (node.args[2], large[2:], small)
 
 
 def _is_backward(node):
@@ -217,12 +192,6 @@ def _parts_of_concatenations(graph):
                 _read_part(part, whole, axis, sum(sizes[:i]))
 
 
-def rewrite_joint(graph):
-    for each in (_pool_without_positions, _seed_dropout, _resize_nearest, _without_running_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations, _spread_sorted):
-        each(graph)
-    graph.eliminate_dead_code()
-
-
 def _spread_sorted(graph):
     """Sorting's gradient adds to zeros: no two numbers go to one place."""
     for node in graph.find_nodes(op="call_function", target=aten.scatter.src):
@@ -230,6 +199,12 @@ def _spread_sorted(graph):
         taken_from = order.args[0].target if order.target is operator.getitem else None
         if taken_from in (aten.sort.default, aten.topk.default) and zeros.target is aten.full.default and zeros.args[1] == 0:
             node.target = aten.scatter_add.default
+
+
+def rewrite_joint(graph):
+    for each in (_pool_without_positions, _seed_dropout, _without_running_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations, _spread_sorted):
+        each(graph)
+    graph.eliminate_dead_code()
 
 
 def _is_pointwise(node):
@@ -271,6 +246,5 @@ def _keep_rows(graph):
 
 
 def rewrite(graph):
-    _resize_nearest(graph)
     _keep_rows(graph)
     graph.eliminate_dead_code()

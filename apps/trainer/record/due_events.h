@@ -1,4 +1,4 @@
-// What is due at a step of a run, by its configuration and state, and how rows and evaluations change the state.
+// Says what is due after a step of a run, and counts rows and evaluations in the run's state.
 #pragma once
 
 #include "nixie/apps/trainer/record/run_state.h"

@@ -14,33 +14,10 @@
 
 #include "types.cuh"
 
-template <int kBytes>
-struct TurnUnit;
-template <>
-struct TurnUnit<16> {
-  using Type = uint4;
-};
-template <>
-struct TurnUnit<8> {
-  using Type = uint2;
-};
-template <>
-struct TurnUnit<4> {
-  using Type = u32;
-};
-template <>
-struct TurnUnit<2> {
-  using Type = unsigned short;
-};
-template <>
-struct TurnUnit<1> {
-  using Type = u8;
-};
-
 // 16 bytes, read and written in units, of which those from byte `end` on are not there.
 template <int kUnit>
 union TurnPiece {
-  using Unit = typename TurnUnit<kUnit>::Type;
+  using Unit = typename Word<kUnit>::Type;
   u32 words[4];
   uint4 all;
   Unit units[16 / kUnit];
