@@ -90,7 +90,7 @@ def hardtanh(x, low=-1.0, high=1.0):
 
 @op("sign.default")
 def sign(x):
-    """Of NaN 0, as torch has it."""
+    """0 for NaN, as in torch."""
     return nx.where(x != x, 0, nx.sign(x))
 
 

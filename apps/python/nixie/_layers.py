@@ -39,10 +39,6 @@ def convolution_backward(g, x, w, bias_sizes, *options):
     return of_x, of_w, nx.sum(g, axis=(0, *range(2, g.ndim))) if mask[2] else None
 
 
-def _pair(value):
-    return [value, value] if isinstance(value, int) else list(value) * 2 if len(value) == 1 else list(value)
-
-
 def _of_images(pool, axes=2):
     """A pooling of images [N, C, H, W], of one image [C, H, W], too; with three axes of volumes."""
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from . import _core, nn as _nn
 from ._core import Array
-from ._layers import _pair, gradients_of
+from ._aten import gradients_of
 from ._manipulation import pad as _padded, reshape as _reshape
 from ._plan import LAST, Function, is_channels_last
 
@@ -105,6 +105,10 @@ def function(of_arrays, *, precision="fp32"):
         return plans.forward(options, tensors)[0]
 
     return call
+
+
+def _pair(value):
+    return [value, value] if isinstance(value, int) else list(value) * 2 if len(value) == 1 else list(value)
 
 
 def _conv(x, weight, bias=None, *, pad, **options):
