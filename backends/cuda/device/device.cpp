@@ -17,6 +17,7 @@ class DeviceBuffer final : public Buffer {
   ~DeviceBuffer() override {
     if (!memory_) return;
     const std::lock_guard lock(device_->mutex());  // no free joins a graph that another thread captures
+    cudaSetDevice(device_->ordinal());             // each has a default stream
     cudaFreeAsync(memory_, device_->stream());     // after all work ordered so far
   }
   void* address() override { return memory_; }
@@ -32,6 +33,8 @@ unsigned long long number_of(cudaStream_t stream) {
   CUDA_CHECK(cudaStreamGetId(stream, &number));
   return number;
 }
+
+bool is_default(cudaStream_t stream) { return stream == nullptr || stream == cudaStreamLegacy; }
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
@@ -84,23 +87,38 @@ void Device::order(cudaStream_t first, cudaStream_t then) {
 
 void Device::wait_for(cudaStream_t other) {
   const std::lock_guard lock(mutex_);
+  if (is_default(other)) {
+    if (!is_on_default_) order(stream_, nullptr);
+    is_on_default_ = true;
+    is_awaited_ = false;  // by a third stream, which knows nothing of their work here
+    return;
+  }
+  leave_default_stream();
   order(other, stream_);
   is_awaited_ = is_awaited_ && number_of(other) == awaiting_;
+}
+
+void Device::leave_default_stream() {
+  const std::lock_guard lock(mutex_);
+  if (!is_on_default_) return;
+  order(nullptr, stream_);
+  is_on_default_ = is_awaited_ = false;
 }
 
 // Arrays that come and go without work of ours wait once.
 void Device::be_awaited_by(cudaStream_t other) {
   const std::lock_guard lock(mutex_);
+  if (is_on_default_ && is_default(other)) return;
   const unsigned long long number = number_of(other);
   if (is_awaited_ && number == awaiting_) return;
-  order(stream_, other);
+  order(stream(), other);
   is_awaited_ = true, awaiting_ = number;
 }
 
 // Memory that freed buffers of other sizes left in the pool.
 void Device::trim() {
   cudaMemPool_t pool;
-  CUDA_CHECK(cudaStreamSynchronize(stream_));
+  CUDA_CHECK(cudaStreamSynchronize(stream()));
   CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, ordinal_));
   CUDA_CHECK(cudaMemPoolTrimTo(pool, 0));
 }
@@ -118,11 +136,11 @@ std::shared_ptr<Buffer> Device::allocate(std::int64_t size_bytes) {
   void* memory = nullptr;
   // Kernels may read whole pieces of 16 bytes where they need a part.
   const auto bytes = static_cast<std::size_t>(round_up(std::max<std::int64_t>(size_bytes, 1), 16));
-  cudaError_t error = cudaMallocAsync(&memory, bytes, stream_);
+  cudaError_t error = cudaMallocAsync(&memory, bytes, stream());
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     trim();
-    error = cudaMallocAsync(&memory, bytes, stream_);
+    error = cudaMallocAsync(&memory, bytes, stream());
   }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();

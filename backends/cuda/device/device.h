@@ -31,12 +31,16 @@ class Device : public std::enable_shared_from_this<Device> {
     const std::lock_guard<std::recursive_mutex> lock_;
   };
   Use use() const { return Use(*this); }
-  /// Later work on the device's stream waits for the work given so far to another stream; and the other way round.
+  /// Later work on the device's stream waits for the work given so far to another stream; and the other way round. To
+  /// wait for the default stream, on which PyTorch works, is to work there from now on: what shares a stream needs no
+  /// events.
   void wait_for(cudaStream_t other);
   void be_awaited_by(cudaStream_t other);
+  /// Works on a stream of its own again, behind all work so far: nothing can be recorded on the default stream.
+  void leave_default_stream();
   /// The mutex that use() locks.
   std::recursive_mutex& mutex() const { return mutex_; }
-  cudaStream_t stream() const { return stream_; }
+  cudaStream_t stream() const { return is_on_default_ ? nullptr : stream_.get(); }
   int ordinal() const { return ordinal_; }
   /// The device's model; kernels are compiled for its architecture.
   const Chip& chip() const { return chip_; }
@@ -57,6 +61,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Chip chip_;
   std::string name_;
   Stream stream_;
+  bool is_on_default_ = false;
   Event reached_;  // a wait keeps what it was recorded for, so that one event serves all
   // Whether the stream of this number waits already for all work of ours, but for waits for its own.
   mutable bool is_awaited_ = false;

@@ -104,6 +104,7 @@ class Arena {
 /// `works` are algorithms of this group.
 Fastest fastest_work(Device& device, const Plan& plan, const Group& group, Noise& noise,
                      std::span<const std::unique_ptr<GroupWork>> works) {
+  device.leave_default_stream();
   Arena arena(device, plan, group, noise, works);
   CandidateTimer timer(device.stream());
   for (const auto& work : works) {

@@ -232,6 +232,7 @@ class CudaExecutable final : public Executable {
 
   // One graph whose edges are the plan's partial order and no more, so that independent kernels overlap.
   GraphExec capture() {
+    device_->leave_default_stream();
     Graph graph;
     CUDA_CHECK(cudaGraphCreate(graph.out(), 0));
     const bool is_one = exchanges();

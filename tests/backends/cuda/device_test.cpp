@@ -80,6 +80,44 @@ TEST(CudaDevice, StreamsWaitForWork) {
   CUDA_CHECK(cudaStreamSynchronize(b));
 }
 
+TEST(CudaDevice, WorksOnTheDefaultStreamWithOthers) {
+  const auto device = device_or_null();
+  if (!device) GTEST_SKIP() << "no GPU";
+  const Stream a = other_stream();
+  for (int round = 0; round < 2; ++round) {
+    std::optional<Work> before;
+    {
+      const auto in_use = device->use();
+      before.emplace(device->stream());
+    }
+    device->wait_for(round == 0 ? nullptr : cudaStreamLegacy);
+    device->wait_for(nullptr);
+    EXPECT_EQ(device->stream(), nullptr);
+    EXPECT_FALSE(is_done(nullptr)) << "it waits for what was given to the stream of its own";
+    before->end();
+    CUDA_CHECK(cudaStreamSynchronize(nullptr));
+
+    Work theirs(nullptr);
+    device->be_awaited_by(nullptr);
+    device->be_awaited_by(a);
+    EXPECT_FALSE(is_done(a)) << "a third stream waits for the work there";
+    theirs.end();
+    CUDA_CHECK(cudaStreamSynchronize(a));
+
+    Work last(nullptr);
+    device->wait_for(a);
+    EXPECT_NE(device->stream(), nullptr);
+    EXPECT_FALSE(is_done(device->stream())) << "its own stream waits for what was given to the default stream";
+    last.end();
+    CUDA_CHECK(cudaStreamSynchronize(device->stream()));
+    const std::shared_ptr<Buffer> memory = device->allocate(1 << 20);
+    device->wait_for(nullptr);
+    CUDA_CHECK(cudaMemsetAsync(memory->address(), 1, 1 << 20, device->stream()));
+    device->leave_default_stream();
+    EXPECT_NE(device->stream(), nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace nixie::cuda
 #endif
