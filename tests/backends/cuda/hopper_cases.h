@@ -50,6 +50,10 @@ inline std::vector<Case> cases() {
   // Few tiles of many terms, which blocks share.
   add("forward_split", 1, forward, "1x512x7x9 by 96x3x3 pad 1", Forward::residual);
   add("forward_split_k1000_1x1", 1, forward, "2x2048x3x3 by 1000x1x1 bf16", Forward::bias_relu);
+  // Pixels off sectors of 32 bytes, for which pairs of blocks share filters; the last block of a pair without a tile.
+  add("forward_in_pairs", 1, forward, "3x200x19x19 by 136x1x1", Forward::residual);
+  add("norm_in_pairs", 1, with_norm, "3x104x19x19 by 264x1x1", Norm::forward);
+  add("input_grad_in_pairs", 1, input_grad, "3x136x19x19 by 200x1x1 bf16", true);
   // Filters that are no multiple of 8.
   add("forward_k188", 1, forward, "1x64x14x13 by 188x1x1", Forward::residual);
   add("forward_k37_row_major", 1, forward, "2x72x9x11 by 37x3x3 pad 1 bf16", Forward::row_major_store);

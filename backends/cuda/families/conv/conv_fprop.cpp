@@ -110,7 +110,8 @@ std::vector<Tile> tiles_of(const Plan& plan, const Choice& choice, const Chip& c
   const ForwardLayer layer = forward_layer(problem_of(choice));
   std::erase_if(tiles, [&](const Tile& tile) {
     const int most = tile.consumers < 3 ? kMostHeld : full ? 0 : kMostHeldByThree;
-    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 || layer.columns(tile) > chip.sms;
+    return held_words(choice, tile) > most || rows_ahead(plan, choice, tile) == 0 ||
+           layer.columns(tile) * tile.together() > chip.sms;
   });
   if (!full) return tiles;
   for (Tile& tile : tiles) {
@@ -180,6 +181,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
                          {"CONV_RESIDENT", tile.resident},
                          {"CONV_TOGETHER", conv.pairs_of && !tile.resident ? kTogether : 1},
                          {"CONV_SPLITS", tile.splits},
+                         {"CONV_PAIRS", tile.paired},
                          {"CONV_LANES", pieces ? 8 : 1},
                          {"CONV_TRANSPOSED_W", layer.transposed},
                          {"CONV_TRANSPOSED_X", conv.transposed_x}}) +
@@ -189,7 +191,8 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   code.variant = fmt::format("conv_fprop_sm90 {}{}", tile.name(), of_products(conv));
   const std::vector<std::uint64_t> w_sizes{u64(conv.channels / conv.groups), u64(conv.r * conv.s), u64(conv.filters)};
   const std::vector<std::uint32_t> w_box =
-      layer.transposed ? std::vector<std::uint32_t>{64, 1, 64} : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n)};
+      layer.transposed ? std::vector<std::uint32_t>{64, 1, 64}
+                       : std::vector<std::uint32_t>{u32(slice), 1, u32(tile.n / tile.together())};
   for (int plane = 0; plane < planes_of(conv.products()); ++plane) {
     Operand x = plane_of(choice, 0, plane), w = plane_of(choice, 1, plane);
     if (conv.pairs_of) x.offset /= 2, w.offset /= 2;
@@ -201,8 +204,9 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   const std::int64_t stage_rows = tile.rows() + (tile.resident ? 0 : layer.filter_rows(tile));
   code.launches.push_back(
       {.entry = "conv_fprop",
-       .blocks = tile.resident ? forward_blocks(layer, tile, chip)
-                               : blocks_for(choice, layer.tiles(tile) * tile.splits, layer.columns(tile), chip),
+       .blocks = tile.resident
+                     ? forward_blocks(layer, tile, chip)
+                     : blocks_for(choice, layer.tiles(tile) * tile.splits, layer.columns(tile) * tile.together(), chip),
        .threads = (tile.consumers + 1) * 128,
        .shared_bytes = 1024 + tile.stages * planes_of(conv.products()) * stage_rows * layer.stage_terms * 2 +
                        resident_bytes(layer, tile) + tile.consumers * 16384,

@@ -16,6 +16,7 @@ struct Tile {
   int mma_m = 0, n = 0;       ///< each multiplies mma_m times 64 rows by n columns
   bool in_turn = false;       ///< each has its own tiles: one's epilogue overlaps with another's products
   bool resident = false;      ///< conv_fprop: blocks stay in a column of tiles and keep its filters in shared memory
+  bool paired = false;        ///< conv_fprop: clusters of two blocks share the filters of two tiles
   int splits = 1;             ///< blocks that share the terms of a tile; conv_wgrad: clusters of these
   int stages = 0;             ///< in shared memory at a time
   std::int64_t products = 0;  ///< conv_fprop: clocks of one tile's products, estimated
@@ -23,9 +24,10 @@ struct Tile {
   std::int64_t price = 0;     ///< clocks by which forms of the layer are compared
   int sharing() const { return in_turn ? 1 : consumers; }  ///< consumers that share a tile
   int rows() const { return 64 * sharing() * mma_m; }
+  int together() const { return paired ? 2 : 1; }  ///< blocks that take neighbouring tiles
   /// Rows by columns: "256x128", "64x64 by 3". No two tiles of a kernel share a name.
   std::string name() const {
-    return fmt::format("{}x{}{}{}", rows(), n, in_turn ? " in turn" : "",
+    return fmt::format("{}x{}{}{}{}", rows(), n, in_turn ? " in turn" : "", paired ? " in pairs" : "",
                        splits > 1 ? fmt::format(" by {}", splits) : "");
   }
 };
@@ -42,7 +44,10 @@ struct ForwardLayer {
   /// Rows of filters that a stage of a tile reads.
   std::int64_t filter_rows(const Tile& tile) const { return transposed ? (tile.n + 63) / 64 * 64 : tile.n; }
   std::int64_t columns(const Tile& tile) const { return groups * ((filters - 1) / tile.n + 1); }
-  std::int64_t tiles(const Tile& tile) const { return ((pixels - 1) / tile.rows() + 1) * columns(tile); }
+  /// Whole groups of tiles that blocks take together.
+  std::int64_t tiles(const Tile& tile) const {
+    return ((pixels - 1) / (tile.together() * tile.rows()) + 1) * tile.together() * columns(tile);
+  }
 };
 ForwardLayer forward_layer(const ConvProblem& conv);
 /// The clocks that storing a tile's results takes its consumers, and those of the busiest block with such an epilogue.

@@ -137,6 +137,11 @@ NIXIE_DEVICE float4 load_from_block(u32 address) {
                : "memory");
   return v;
 }
+NIXIE_DEVICE u32 rank_in_cluster() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
 // All threads of all blocks of the cluster.
 NIXIE_DEVICE void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
@@ -145,6 +150,10 @@ NIXIE_DEVICE void cluster_sync() {
 // barrier_wait_cluster.
 NIXIE_DEVICE void barrier_arrive_at_block(u32 bar) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+// The same where nobody reads what this thread wrote: products have read memory that copies may write again.
+NIXIE_DEVICE void barrier_release_at_block(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 NIXIE_DEVICE void barrier_wait_cluster(u32 bar, u32 parity) {
   for (u32 done = 0, tries = 0; !done;) {
@@ -190,6 +199,15 @@ NIXIE_DEVICE void copy_box_3d(u32 to, const TensorMap* map, u32 bar, int x, int 
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3,%4,%5}], [%2];" ::"r"(
           to),
       "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+// The same to those blocks of the cluster that have a bit in `blocks`, to the same place in each, whose barriers count
+// it.
+NIXIE_DEVICE void copy_box_3d_to(u32 blocks, u32 to, const TensorMap* map, u32 bar, int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3,%4,%5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(bar), "r"(x), "r"(y), "r"(z), "h"(static_cast<u16>(blocks))
       : "memory");
 }
 NIXIE_DEVICE void copy_box_4d(u32 to, const TensorMap* map, u32 bar, int x, int y, int z, int w) {

@@ -167,9 +167,9 @@ struct Epilogue {
 
 #ifdef PARTS
   // Called by all consumers after a block's last tile.
-  NIXIE_DEVICE void leave(Parts& parts) const {
+  NIXIE_DEVICE void leave(const Worker& worker, Parts& parts) const {
     constexpr int kAcross = PARTS_OF_CHANNELS ? kTilesAcross : 1;  // columns of tiles that have parts of their own
-    const Column of(blockIdx.x % kAcross);
+    const Column of(worker.number % kAcross);
     const int thread = threadIdx.x - 128, threads = kConsumers * 128;
     static_assert(sizeof(Body::Accumulators) * (PARTS_OF_CHANNELS ? kChunksN * 64 : 1) <= 4096);
     char* mine = static_cast<char*>(__cvta_shared_to_generic(staging));
@@ -179,8 +179,9 @@ struct Epilogue {
     // wait for ever.
     asm volatile("bar.sync 3, %0;" ::"n"(kConsumers * 128) : "memory");
     leave_parts(body, reinterpret_cast<const Body::Accumulators*>(mine - thread / 32 * 4096), 4096, kConsumers * 4,
-                of.group * CONV_K + of.n0, min(kTileN, CONV_K - of.n0), blockIdx.x / kAcross, gridDim.x / kAcross,
-                thread, threads);
+                of.group * CONV_K + of.n0, min(kTileN, CONV_K - of.n0),
+                worker.number / kAcross << CONV_PAIRS | worker.rank, worker.count / kAcross << CONV_PAIRS, thread,
+                threads);
   }
 #endif
 };

@@ -13,6 +13,10 @@
 // Filters  if all filters of a column of tiles fit beside a ring of images (CONV_RESIDENT = 1), a block stays in one
 //          column and loads them once. Otherwise every tile loads them again, and if they are small all blocks read the
 //          same few lines of L2: 24 filters of 144 channels took three times as long as the images.
+// Pairs    with CONV_PAIRS = 1 two blocks of a cluster take two neighbouring tiles of a column at a time. Each loads
+// half of
+//          their filters, for both: an SM gets so many lines from L2 in a clock, and images whose pixels do not begin
+//          at lines take two for each row.
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. If results
 //          are not aligned to 16 bytes (odd numbers of filters), one at a time: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
@@ -58,6 +62,7 @@
 //   CONV_SPLITS                     blocks that share the terms of a tile; if several, Body holds u32* arrived, a
 //                                   zero for each tile and consumer, and float* split_parts [tiles][CONSUMERS][SPLITS]
 //                                   [MMA_M * TILE_N / 2][128]; RESIDENT is 0, PRODUCTS 1
+//   CONV_PAIRS                      0 or 1; 1: RESIDENT is 0, SPLITS is 1, and the grid is even
 //   CONV_LANES                      8 or 1: channels that Body takes at once
 //   CONV_TRANSPOSED_W NIXIE_BF16    0 or 1
 //   CONV_TRANSPOSED_X               0 or 1; 1: one tap, images of one pixel, one group, SLICE 64, PRODUCTS 1
@@ -69,12 +74,13 @@
 //   CONV_LATE                       0 or 1; 1: ROUNDS is 1, and rounding takes few registers
 //   CONV_PART                       stages of a part, or 0: there is one
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
-//   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the grid is a multiple of the tiles across K
-//   CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
+//   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the workers are a multiple of the tiles
+//   across K CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes; transposed: tiled {pixels, C}, box {64, 64}
-//   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, the same swizzle; transposed: tiled over the layer's own w,
+//   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, in pairs of half as many rows, the same swizzle; transposed:
+//   tiled over the layer's own w,
 //             which is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
 //   grid      at most one block per SM; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * planes *
 //             (tile rows + TILE_N, rounded up to 64 if transposed) * bytes per row + CONSUMERS * 16384; resident
@@ -96,11 +102,20 @@ constexpr int kPlanes = CONV_PRODUCTS == 3 ? 2 : 1;
 constexpr int kBytesA = kTileM * kRowBytes, kBytesB = kRowsB * kRowBytes;
 constexpr int kPlaneBytes = CONV_RESIDENT ? kBytesA : kBytesA + kBytesB, kStageBytes = kPlanes * kPlaneBytes;
 constexpr int kRingBytes = kStages * kStageBytes, kResidentBytes = CONV_RESIDENT ? kBlocks * kBytesB : 0;
-constexpr int kChunksN = (kTileN + 63) / 64, kTiles = (CONV_PIXELS + kTileM - 1) / kTileM * kTilesAcross;
+constexpr int kChunksN = (kTileN + 63) / 64, kRowM = kTileM << CONV_PAIRS,
+              kTiles = (CONV_PIXELS + kRowM - 1) / kRowM * kTilesAcross;  // or pairs of them
 constexpr Swizzle kSwizzle = kSlice == 64 ? Swizzle::b128 : kSlice == 32 ? Swizzle::b64 : Swizzle::b32;
 static_assert(!CONV_TRANSPOSED_W || kSlice == 64, "a transposed filter is read in boxes of 64 x 64");
 static_assert(!CONV_TRANSPOSED_X || (kSlice == 64 && CONV_R * CONV_S * CONV_P * CONV_Q == 1 && CONV_GROUPS == 1));
 static_assert(CONV_GROUPS == 1 || !CONV_TRANSPOSED_W || CONV_C % 64 == 0, "a box has filters of one group");
+static_assert(!CONV_PAIRS || (CONV_SPLITS == 1 && !CONV_RESIDENT));
+
+// A block, or a pair of them, that takes tiles, or pairs.
+struct Worker {
+  int number = blockIdx.x >> CONV_PAIRS, count = gridDim.x >> CONV_PAIRS;
+  int rank = CONV_PAIRS ? static_cast<int>(rank_in_cluster()) : 0;  // of the block in its pair
+  NIXIE_DEVICE int first_pixel(int tile) const { return tile / kTilesAcross * kRowM + rank * kTileM; }
+};
 
 // The order in which blocks take tiles. Sums of 8-bit products are so fast that neither operand may come from memory
 // for each row of tiles: several rows go together, so that a wave of blocks reads few lines of both.
@@ -150,6 +165,11 @@ struct Barriers {
   u32 full, empty, filters;
   NIXIE_DEVICE u32 full_at(int stage) const { return full + 8 * stage; }
   NIXIE_DEVICE u32 empty_at(int stage) const { return empty + 8 * stage; }
+  // Releases a stage, which both blocks of a pair fill.
+  NIXIE_DEVICE void release(int stage) const {
+    if (CONV_PAIRS) barrier_release_at_block(in_block(empty_at(stage), rank_in_cluster() ^ 1));
+    barrier_arrive(empty_at(stage));
+  }
 };
 
 // Channels [c, c + kSlice) of one tap, for all rows and columns of a tile: `tap` of the images, `tap_of_w` of the
@@ -177,14 +197,22 @@ NIXIE_DEVICE void load_images(const TensorMap* x, u32 a, u32 bar, Slice slice, C
               s * CONV_DILATION_W, r * CONV_DILATION_H);
 }
 
-NIXIE_DEVICE void load_filters(const TensorMap* w, u32 b, u32 bar, Slice slice, Column column) {
+NIXIE_DEVICE void load_box(u32 to, const TensorMap* w, u32 bar, int x, int y, int z) {
+  if (CONV_PAIRS)
+    copy_box_3d_to(0b11, to, w, bar, x, y, z);
+  else
+    copy_box_3d(to, w, bar, x, y, z);
+}
+
+NIXIE_DEVICE void load_filters(const TensorMap* w, u32 b, u32 bar, Slice slice, Column column, int rank) {
   const int n0 = column.n0, first = CONV_GROUPS == 1 ? 0 : column.group * CONV_C;
   if (CONV_TRANSPOSED_W) {
-#pragma unroll
-    for (int i = 0; i < kRowsB / 64; i++)
-      copy_box_3d(b + i * 8192, w, bar, n0 + 64 * i, slice.tap_of_w, first + slice.c);
+    for (int i = rank; i < kRowsB / 64; i += 1 << CONV_PAIRS)
+      load_box(b + i * 8192, w, bar, n0 + 64 * i, slice.tap_of_w, first + slice.c);
   } else {
-    copy_box_3d(b, w, bar, slice.c, slice.tap_of_w, CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0);
+    const int row = rank * kTileN / 2;
+    load_box(b + row * kSliceBytes, w, bar, slice.c, slice.tap_of_w,
+             (CONV_GROUPS == 1 ? n0 : column.group * CONV_K + n0) + row);
   }
 }
 
@@ -193,18 +221,19 @@ struct Maps {
 };
 
 NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
+  const Worker worker;
   Ring<kStages> ring;
   if (CONV_RESIDENT) {
     barrier_expect(bars.filters, kResidentBytes);
     for (int i = 0; i < kBlocks * kSlicesPerStage; i++)
       load_filters(maps.w[0], shared + kRingBytes + i * kRowsB * kSliceBytes, bars.filters, Slice(i),
-                   Column(blockIdx.x));
+                   Column(worker.number), 0);
   }
-  for (int i = blockIdx.x; i < kItems; i += gridDim.x) {
+  for (int i = worker.number; i < kItems; i += worker.count) {
     const Item item(i);
     const int tile = item.tile;
     const Column column(tile);
-    const int pixel = tile / kTilesAcross * kTileM;
+    const int pixel = worker.first_pixel(tile);
     int image = pixel / (CONV_P * CONV_Q), rest = pixel - image * (CONV_P * CONV_Q), p = rest / CONV_Q,
         q = rest - p * CONV_Q;
     int h = p * CONV_STRIDE_H - CONV_PAD_H, v = q * CONV_STRIDE_W - CONV_PAD_W;
@@ -217,7 +246,8 @@ NIXIE_DEVICE void produce(const Maps& maps, u32 shared, Barriers bars) {
         for (int i = 0; i < kSlicesPerStage; i++) {
           const Slice slice(block * kSlicesPerStage + i);
           load_images(maps.x[plane], a + i * kTileM * kSliceBytes, bar, slice, column, image, h, v);
-          if (!CONV_RESIDENT) load_filters(maps.w[plane], b + i * kRowsB * kSliceBytes, bar, slice, column);
+          if (!CONV_RESIDENT)
+            load_filters(maps.w[plane], b + i * kRowsB * kSliceBytes, bar, slice, column, worker.rank);
         }
     }
   }
@@ -272,11 +302,11 @@ struct Multiplier {
       multiply_stage(sum, a, b, block != item.begin);
       wgmma_commit();
       wgmma_wait<1>();  // the previous stage has been read: release it
-      if (block > item.begin && leader) barrier_arrive(bars.empty_at(ring.previous()));
+      if (block > item.begin && leader) bars.release(ring.previous());
     }
     turn.pass();
     wgmma_wait<0>();
-    if (leader) barrier_arrive(bars.empty_at(ring.previous()));
+    if (leader) bars.release(ring.previous());
     pin_all(sum);
   }
 
@@ -312,7 +342,7 @@ struct Multiplier {
 #pragma unroll
       for (int m = 0; m < kMmaM; m++)
         add_groups<0>(sum[m], group_sum, a + m * 64 * kSliceBytes, b, [&] {
-          if (m == kMmaM - 1 && leader) barrier_arrive(bars.empty_at(ring.stage));
+          if (m == kMmaM - 1 && leader) bars.release(ring.stage);
         });
 #if CONV_PART
       if ((block + 1) % CONV_PART != 0 && block + 1 < item.end) continue;
@@ -377,13 +407,13 @@ struct Multiplier {
       wgmma_commit();
       wgmma_wait<1>();  // the products of the high planes, and all of the previous stage's
       pin_all(high);
-      if (block > 0 && leader) barrier_arrive(bars.empty_at(ring.previous()));
+      if (block > 0 && leader) bars.release(ring.previous());
 #pragma unroll
       for (int i = 0; i < kMmaM * kTileN / 2; i++)
         sum[i / (kTileN / 2)][i % (kTileN / 2)] += high[i / (kTileN / 2)][i % (kTileN / 2)];
     }
     wgmma_wait<0>();
-    if (leader) barrier_arrive(bars.empty_at(ring.previous()));
+    if (leader) bars.release(ring.previous());
     pin_all(cross);
 #pragma unroll
     for (int i = 0; i < kMmaM * kTileN / 2; i++)
@@ -395,12 +425,13 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
   Sums sum;
   Ring<kStages> ring;
   Epilogue::Parts parts;
+  const Worker worker;
   if (CONV_RESIDENT) barrier_wait(multiplier.bars.filters, 0);
-  const int last = (kItems - 1 - blockIdx.x) / gridDim.x;
+  const int last = (kItems - 1 - worker.number) / worker.count;
   if (turn > 0) ring.skip(kBlocks);
   for (int number = turn; number <= last; number += kTurns) {
-    const Item item(blockIdx.x + number * gridDim.x);
-    const int tile = item.tile, pixel = tile / kTilesAcross * kTileM + multiplier.group * kMmaM * 64;
+    const Item item(worker.number + number * worker.count);
+    const int tile = item.tile, pixel = worker.first_pixel(tile) + multiplier.group * kMmaM * 64;
 #if PARTS_OF_CHANNELS
     epilogue.begin(pixel, Column(tile), parts);
 #endif
@@ -425,11 +456,17 @@ NIXIE_DEVICE void consume(const Epilogue& epilogue, const Multiplier& multiplier
     epilogue(sum, pixel, Column(tile), parts);
   }
 #ifdef PARTS
-  epilogue.leave(parts);
+  epilogue.leave(worker, parts);
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
+#if CONV_PAIRS
+#define CLUSTERED __cluster_dims__(2, 1, 1)
+#else
+#define CLUSTERED
+#endif
+
+extern "C" __global__ void CLUSTERED __launch_bounds__((kConsumers + 1) * 128, 1)
     conv_fprop(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap w,
 #if CONV_PRODUCTS == 3
                const __grid_constant__ TensorMap x_low, const __grid_constant__ TensorMap w_low,
@@ -442,13 +479,16 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; i++) {
       barrier_init(bars.full_at(i), 1);
-      barrier_init(bars.empty_at(i), kSharing);
+      barrier_init(bars.empty_at(i), kSharing << CONV_PAIRS);
     }
     barrier_init(bars.filters, 1);
     barrier_init_done();
     prefetch_map(&x), prefetch_map(&w);
   }
-  __syncthreads();
+  if (CONV_PAIRS)
+    cluster_sync();
+  else
+    __syncthreads();
 #if CONV_PRODUCTS == 3
   const Maps maps{{&x, &x_low}, {&w, &w_low}};
 #else
@@ -464,4 +504,5 @@ extern "C" __global__ void __launch_bounds__((kConsumers + 1) * 128, 1)
     consume({body, shared + kRingBytes + kResidentBytes + warp * 4096}, {shared, bars, kTurns > 1 ? 0 : consumer},
             kTurns > 1 ? consumer : 0);
   }
+  if (CONV_PAIRS) cluster_sync();  // until the other has released all that this one filled
 }
