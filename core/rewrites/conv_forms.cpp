@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "nixie/core/ops/ops.h"
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/simplify.h"
@@ -23,6 +24,29 @@ struct Folded {
   Tensor unfolded(const Shape& shape) const { return fold ? nixie::unfolded(*fold, value, shape) : value; }
 };
 
+constexpr std::int64_t kFewFilters = 4;
+
+// Whether a convolution of images is of few filters of one pixel, whose sums wait for memory whoever computes them.
+bool has_few_filters(const Tensor& x) {
+  const auto* conv = std::get_if<Conv>(&x.node().op);
+  if (!conv || conv->role != ConvRole::output || conv->groups != 1 || !is_floating(x.dtype())) return false;
+  const Shape &images = x.inputs()[0].shape(), &filters = x.inputs()[1].shape();
+  return filters[0] <= kFewFilters && filters == Shape{filters[0], images[1], 1, 1} &&
+         x.shape() == images.with(1, filters[0]);
+}
+
+// For each filter the sum over channels, in f32 at least, and these side by side behind the pixels.
+Tensor sums_of_channels(const Tensor& images, const Tensor& filters, Dtype dtype) {
+  const Dtype computed = dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  const Tensor pixels = retype(permute(images, {0, 2, 3, 1}), computed);
+  std::vector<Tensor> sums;
+  for (std::int64_t k = 0; k < filters.shape()[0]; ++k) {
+    const Tensor filter = reshape(slice(filters, {Index::range(k, k + 1)}), {1, 1, 1, filters.shape()[1]});
+    sums.push_back(retype(sum(pixels * retype(broadcast_to(filter, pixels.shape()), computed), {3}, true), dtype));
+  }
+  return permute(concat(sums, 3), {0, 3, 1, 2});
+}
+
 class ConvForms {
  public:
   ConvForms(const Target& target, std::int64_t most_bytes) : target_(target), most_bytes_(most_bytes) {}
@@ -39,18 +63,20 @@ class ConvForms {
   }
 
  private:
-  // How a node is computed: as an image of a fold, or as an array. A convolution over taps reads arrays.
+  // How a node is computed: as an image of a fold, or as an array. A convolution over taps reads arrays, and so do
+  // sums.
   struct Way {
     const Fold* fold = nullptr;
-    bool over_taps = false;
+    bool over_taps = false, as_sums = false;
     const Fold* of_inputs() const { return over_taps ? nullptr : fold; }
   };
 
-  // Convolutions and poolings of other than two spatial axes.
+  // Convolutions and poolings of other than two spatial axes, and convolutions of few filters.
   static bool wants_form(const Tensor& x) {
     const bool slides = std::holds_alternative<Conv>(x.node().op) || std::holds_alternative<Pool>(x.node().op);
     const auto has_elements = [](const Tensor& y) { return y.shape().size() > 0; };
-    return slides && x.rank() != 4 && has_elements(x) && std::ranges::all_of(x.inputs(), has_elements);
+    return slides && (x.rank() != 4 || has_few_filters(x)) && has_elements(x) &&
+           std::ranges::all_of(x.inputs(), has_elements);
   }
 
   // The fold of the newest value that a node reads, if its op can be computed on images: a gradient's, where it meets a
@@ -116,6 +142,7 @@ class ConvForms {
   }
 
   static std::vector<Way> ways_of(const Tensor& x) {
+    if (x.rank() == 4) return {{.as_sums = true}};
     std::vector<Way> ways;
     for (const Fold* fold : {&kRows, &kPlanes, &kColumns})
       if (folded_op(*fold, x)) ways.push_back({fold});
@@ -130,6 +157,7 @@ class ConvForms {
   Folded form_of(const Tensor& x, Way way, const GetInput& input) const {
     std::vector<Tensor> inputs;
     for (const Tensor& y : x.inputs()) inputs.push_back(input(way.of_inputs(), y));
+    if (way.as_sums) return {sums_of_channels(inputs[0], inputs[1], x.dtype())};
     if (!way.over_taps)
       return {Tensor::make(*folded_op(*way.fold, x), std::move(inputs), folded(*way.fold, x.shape()), x.dtype()),
               way.fold};

@@ -14,6 +14,8 @@ namespace nixie {
 /// - others as planes, whose channels are those of all planes that the window meets: the taps along the depth. Input
 ///   gradients do so where the stride along the depth is 1. Where copied planes would take more than `most_bytes`,
 ///   images are computed in parts.
+/// Convolutions of images by at most four filters of one pixel, such as the last of a segmentation, become a sum over
+/// channels for each, where that is faster.
 /// Leaves stay in order.
 Graph choose_conv_forms(const Graph& graph, const Target& target, std::int64_t most_bytes = std::int64_t{1} << 30);
 

@@ -153,6 +153,27 @@ TEST(ConvFormsOfNets, TakeOpsAlong) {
   }
 }
 
+// Where products take long, few filters of one pixel are sums; others, and those with a stride or a border, are not.
+TEST(ConvFormsOfNets, FewFiltersAreSums) {
+  struct Row {
+    Shape w;
+    ConvOptions options;
+    bool is_sums;
+  };
+  const Target target{.channels_last = true, .seconds = [](const Plan& plan) { return heads_over(plan, true); }};
+  for (const Row& row : {Row{{1, 5, 1, 1}, {}, true}, Row{{4, 5, 1, 1}, {}, true}, Row{{5, 5, 1, 1}, {}, false},
+                         Row{{2, 5, 1, 1}, {.stride = {2}}, false}, Row{{2, 5, 1, 1}, {.pad = {1}}, false},
+                         Row{{2, 5, 1, 2}, {}, false}}) {
+    const Tensor x = numbers({3, 5, 6, 7}, 1), w = numbers(row.w, 2), y = conv(x, w, row.options);
+    std::vector<Tensor> values = gradients(sum(square(y)), {x, w});
+    values.push_back(relu(y));
+    const Graph graph = choose_conv_forms({.outputs = values}, target);
+    EXPECT_EQ(graph.outputs[2].id() != values[2].id(), row.is_sums) << row.w;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      expect_near(evaluate(graph.outputs[i], cpu()), evaluate(values[i], cpu()), std::to_string(i));
+  }
+}
+
 // Without an estimate, or with one that prefers what is there, a graph stays as it is.
 TEST(ConvFormsOfNets, StayWhereTheyAreNotCheaper) {
   const Tensor y = conv(numbers({2, 3, 4, 6, 6}, 1), numbers({4, 3, 3, 3, 3}, 2));

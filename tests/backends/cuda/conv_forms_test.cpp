@@ -33,6 +33,13 @@ std::vector<Case> large() {
           {"first_of_three_channels", {4, 3, 16, 56, 56}, {64, 3, 3, 3, 3}, {.pad = {1}}}};
 }
 
+// Those, and images whose few filters are sums.
+std::vector<Case> with_sums() {
+  std::vector<Case> cases = large();
+  cases.push_back({"few_filters", {8, 64, 96, 96}, {3, 64, 1, 1}, {}});
+  return cases;
+}
+
 Array eighths(const Shape& shape, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> draw(-8, 8);
@@ -67,10 +74,18 @@ TEST(CudaConvForms, TensorCoresComputeSignalsAndVolumes) {
     EXPECT_EQ(family, "gemm");
 }
 
+TEST(CudaConvForms, FewFiltersAreOneReduction) {
+  CudaPlansBackend backend;
+  const Tensor y = roles_of(with_sums().back(), Dtype::f16).back();
+  const Plan plan = make_plan(prepare({.outputs = {y}}, PrecisionPolicy::ieee), backend);
+  EXPECT_EQ(plan.groups[0].implementation->name(), "reduce");
+  for (const Kernel& kernel : plan.kernels) EXPECT_FALSE(kernel.head) << to_string(plan);
+}
+
 TEST(CudaConvForms, Compile) {
   CudaPlansBackend backend;
   std::set<std::string> sources;
-  for (const Case& c : large()) {
+  for (const Case& c : with_sums()) {
     const Plan plan = make_plan(prepare({.outputs = roles_of(c, Dtype::f16)}, PrecisionPolicy::ieee), backend);
     for (const auto& [source, label] : backend.sources(plan)) sources.insert(source);
   }
@@ -82,7 +97,7 @@ TEST(CudaConvForms, AgreeWithDoubles) {
   const auto cuda = cuda_or_null();
   if (!cuda) GTEST_SKIP() << "no GPU";
   const auto cpu = make_cpu_backend();
-  for (Case c : large()) {
+  for (Case c : with_sums()) {
     c.x = c.x.with(0, c.x.rank() == 3 ? 16 : 1);
     const std::vector<Tensor> expected = evaluate(roles_of(c, Dtype::f64), *cpu),
                               found = evaluate(roles_of(c, Dtype::f16), *cuda);
