@@ -62,6 +62,34 @@ Kernel copy_of(const Form& form, std::span<const Copied> parts, int slot, const 
   return kernel;
 }
 
+// Blocks of equal groups: the filters of one for the channels of another are zeros.
+Kernel blocks_of(const Form& form, const Layer& layer, const Copied& part, int slot) {
+  const WindowSum& sum = form.sum;
+  const std::int64_t together = sum.together, of_filters = form.filter_strides()[0];
+  const auto [filters, channels] = layer.part_shape;
+  Kernel kernel{.label = "unfold filters",
+                .domain = {sum.blocks(), together, filters, together, channels, form.taps[0], form.taps[1]}};
+  const auto access = [&](const Access& one, std::int64_t block, std::int64_t group, std::int64_t other) {
+    Access all = one;
+    all.strides = {block, group, one.strides[0], other, one.strides[1], one.strides[2], one.strides[3]};
+    return all;
+  };
+  Access load = access(part.load, together * layer.group_step, layer.group_step, 0);
+  load.inside.clear();
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis) load.inside.emplace_back(0, kernel.domain[axis]);
+  std::copy(part.load.inside.begin() + 2, part.load.inside.end(), load.inside.end() - 2);
+  kernel.loads = {load};
+  kernel.stores = {access({.slot = slot, .strides = form.filter_strides()}, form.filters * of_filters,
+                          filters * of_filters, channels * form.filter_strides()[1])};
+  InstructionBuilder code;
+  const int group = code.add({.primitive = Primitive::coordinate, .type = Dtype::i32, .index = 1}),
+            other = code.add({.primitive = Primitive::coordinate, .type = Dtype::i32, .index = 3}),
+            same = code.add({.primitive = Primitive::equal, .type = Dtype::i32, .args = {group, other}}),
+            chosen = code.apply(Primitive::select, code.apply(Primitive::cast, same), code.load(0), code.number(0));
+  kernel.stages = {{.body = std::move(code.body), .stores = {{chosen, 0}}}};
+  return kernel;
+}
+
 }  // namespace
 
 std::int64_t group_step(const Form& form) {
@@ -84,6 +112,7 @@ std::vector<Kernel> filter_copies(const Form& form, const Layer& layer, int slot
       kernels.push_back(copy_of(form, some(i), slot, domain));
     return kernels;
   }
+  if (form.fills_blocks()) return {blocks_of(form, layer, parts[0], slot)};
   if (sum.together > 1 || form.channels != sum.channels || form.filters != sum.filters)
     kernels.push_back(zeros(slot, size));
   const Shape domain{layer.part_shape[0], layer.part_shape[1], form.taps[0], form.taps[1]};

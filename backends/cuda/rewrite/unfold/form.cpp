@@ -88,7 +88,8 @@ double conv_seconds(const Form& form, const Chip& chip) {
   Work products = product_work(form, conv, patches, chip);
   products.bytes = bytes;
   // Filters of several groups, or of phases, may be zeros before they are copied.
-  const bool parts = sum.together > 1 || (form.gathers_results() && form.filters != sum.filters);
+  const bool parts =
+      (sum.together > 1 && !form.fills_blocks()) || (form.gathers_results() && form.filters != sum.filters);
   const Work zeros{.launches = !sum.gradient && parts ? 1.0 : 0.0};
   // Filters are copied in another order.
   const double size = static_cast<double>(form.filter_shape().size());
@@ -254,6 +255,11 @@ Strides Form::image_strides() const {
   strides[3 - inner] = pixel * extent(static_cast<int>(inner));
   strides[0] = pixel * extent(0) * extent(1);
   return strides;
+}
+
+bool Form::fills_blocks() const {
+  return sum.together > 1 && sum.groups % sum.together == 0 && sum.phases == std::array<std::int64_t, 2>{1, 1} &&
+         block_pixels() == 1 && channels == sum.channels && filters == sum.filters;
 }
 
 Shape Form::filter_shape() const {

@@ -86,6 +86,9 @@ struct Form {
   bool gathers_results() const { return spreads_results() || sum.phases != std::array<std::int64_t, 2>{1, 1}; }
   /// Whether a filter gradient's own kernel stores it; else a further kernel gathers its elements.
   bool stores_gradient() const { return keeps_window() && !sum.turned && sum.together == 1 && !spreads_results(); }
+  /// Whether filters of equal blocks of several groups are copied as they are, by one kernel that writes the zeros
+  /// between them, too.
+  bool fills_blocks() const;
   /// The convolution that is computed.
   ConvProblem conv() const;
 
