@@ -98,12 +98,11 @@ std::string key_text(const std::string& source, const std::string& architecture)
   return key;
 }
 
-Cubin compile_one(const std::string& source, const std::string& architecture, int worker) {
+Cubin compile_one(const std::string& source, const std::string& architecture) {
   const CubinCache& cache = cubin_cache();
   const std::string key = key_text(source, architecture);
   if (std::optional<Cubin> found = cache.find(key)) return *std::move(found);
-  const bool is_one_of_many = worker > 2;
-  Cubin cubin = Program(is_one_of_many && worker % 2 == 1 ? second_nvrtc() : nvrtc(), source).compile(architecture);
+  Cubin cubin = Program(nvrtc(), source).compile(architecture);
   cache.keep(key, cubin);
   return cubin;
 }
@@ -117,15 +116,13 @@ struct Compilation::State {
   std::vector<std::size_t> work = {};
   std::vector<Cubin> cubins = std::vector<Cubin>(sources.size());
   std::atomic<std::size_t> next = 0;
-  std::atomic<int> workers = 0;
   std::mutex mutex = {};
   std::exception_ptr error = {};
   std::vector<std::jthread> threads = {};
 
   void run() {
-    const int worker = workers++;
     for (std::size_t i; (i = next++) < work.size();) try {
-        cubins[work[i]] = compile_one(sources[work[i]], architecture, worker);
+        cubins[work[i]] = compile_one(sources[work[i]], architecture);
       } catch (...) {
         const std::lock_guard lock(mutex);
         error = std::current_exception();

@@ -53,9 +53,6 @@ struct Curand {
 /// Opened on the first call. Throws Fault::device, naming the library and the remedy, if it cannot be found.
 /// Searched for by the loader, then in lib64/ and lib/ of $CUDA_HOME, $CUDA_PATH and /usr/local/cuda.
 const Nvrtc& nvrtc();
-/// A copy of NVRTC beside the first, which many threads share out: a copy parses one program at a time. The first where
-/// the toolkit has no other of its version.
-const Nvrtc& second_nvrtc();
 const CublasLt& cublas_lt();
 const Curand& curand();
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "nixie/backends/cuda/compile/jit.h"
-#include "nixie/backends/cuda/device/libraries.h"
 #include "nixie/core/base/error.h"
 
 namespace nixie::cuda {
@@ -20,23 +19,6 @@ TEST(CudaCompilation, GivesEachSourceItsCubin) {
   EXPECT_FALSE(cubins[0].code.empty());
   EXPECT_EQ(cubins[0].code, cubins[2].code);
   EXPECT_NE(cubins[0].code, cubins[1].code);
-}
-
-TEST(CudaCompilation, BothCopiesOfTheCompilerMakeTheSameCode) {
-  const auto code_by = [](const Nvrtc& nvrtc) {
-    const std::string source = kernel(1);
-    nvrtcProgram program = nullptr;
-    EXPECT_EQ(nvrtc.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr), NVRTC_SUCCESS);
-    const char* options[] = {"--gpu-architecture=sm_90a"};
-    EXPECT_EQ(nvrtc.compile(program, 1, options), NVRTC_SUCCESS);
-    std::size_t size = 0;
-    nvrtc.cubin_size(program, &size);
-    std::string code(size, ' ');
-    nvrtc.cubin(program, code.data());
-    nvrtc.destroy(&program);
-    return code;
-  };
-  EXPECT_EQ(code_by(nvrtc()), code_by(second_nvrtc()));
 }
 
 TEST(CudaCompilation, NobodyNeedWaitForIt) {
