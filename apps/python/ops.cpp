@@ -157,12 +157,12 @@ Axes all_axes(T x) {
               bool keepdims) { return name(x, axes ? *axes : all_axes(x), keepdims); } \
   }
 const std::pair<const char*, Tensor (*)(T)> kUnary[] = {
-    UNARY(logical_not), UNARY(sign),         UNARY(sqrt),      UNARY(rsqrt),  UNARY(square), UNARY(reciprocal),
-    UNARY(exp),         UNARY(expm1),        UNARY(log),       UNARY(log2),   UNARY(log1p),  UNARY(sin),
-    UNARY(cos),         UNARY(tan),          UNARY(asin),      UNARY(acos),   UNARY(atan),   UNARY(sinh),
-    UNARY(cosh),        UNARY(tanh),         UNARY(sigmoid),   UNARY(erf),    UNARY(floor),  UNARY(ceil),
-    UNARY(round),       UNARY(trunc),        UNARY(is_finite), UNARY(is_inf), UNARY(is_nan), UNARY(gelu),
-    UNARY(softplus),    UNARY(stop_gradient)};
+    UNARY(logical_not), UNARY(sign),   UNARY(sqrt),          UNARY(rsqrt),   UNARY(square), UNARY(reciprocal),
+    UNARY(exp),         UNARY(exp2),   UNARY(expm1),         UNARY(log),     UNARY(log2),   UNARY(log1p),
+    UNARY(sin),         UNARY(cos),    UNARY(tan),           UNARY(asin),    UNARY(acos),   UNARY(atan),
+    UNARY(sinh),        UNARY(cosh),   UNARY(tanh),          UNARY(erf),     UNARY(erfc),   UNARY(sigmoid),
+    UNARY(floor),       UNARY(ceil),   UNARY(round),         UNARY(trunc),   UNARY(gelu),   UNARY(is_finite),
+    UNARY(is_inf),      UNARY(is_nan), UNARY(stop_gradient), UNARY(softplus)};
 const std::pair<const char*, Tensor (*)(T, T)> kBinary[] = {BINARY(logical_and), BINARY(logical_or), BINARY(fmod),
                                                             BINARY(atan2),       BINARY(maximum),    BINARY(minimum),
                                                             BINARY(relu),        BINARY(elu)};
@@ -222,6 +222,12 @@ void bind_ops(py::module_& m) {
   op(m, "take", &take);
   op(m, "take_along_axis", &take_along_axis);
   op(m, "scatter", &scatter);
+  op(m, "scatter_mul", &scatter_mul);
+  op(m, "scatter_max", &scatter_max);
+  op(m, "scatter_min", &scatter_min);
+  op(
+      m, "scatter_add",
+      +[](Sizes shape, T indices, T updates, int axis) { return scatter_add(Shape(shape), indices, updates, axis); });
   op(m, "one_hot", &one_hot);
   op(m, "diff", &diff);
   op(m, "searchsorted", &searchsorted);
@@ -233,6 +239,8 @@ void bind_ops(py::module_& m) {
       m, "cumsum", +[](T x, int axis) { return cumsum(x, axis); });
   op(
       m, "cumprod", +[](T x, int axis) { return cumprod(x, axis); });
+  op(m, "cummax", &cummax);
+  op(m, "cummin", &cummin);
 
   op(m, "einsum", &einsum);
   op(
@@ -260,13 +268,14 @@ void bind_ops(py::module_& m) {
             x, {.window = window, .stride = stride, .pad = pad, .ceil_mode = ceil_mode, .count_pad = count_pad});
       });
   op(
-      m, "resize", +[](T x, Sizes sizes, const std::string& mode, bool align_corners) {
+      m, "resize", +[](T x, Sizes sizes, const std::string& mode, bool align_corners, bool antialias) {
         using enum ResizeMode;
         return resize(x, sizes,
                       {.mode = mode == "bilinear"  ? linear
                                : mode == "bicubic" ? cubic
                                                    : nearest,
-                       .align_corners = align_corners});
+                       .align_corners = align_corners,
+                       .antialias = antialias});
       });
   op(m, "softmax", &softmax);
   op(

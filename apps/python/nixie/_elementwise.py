@@ -131,7 +131,7 @@ UNARY = {
     "deg2rad": (lambda x: x * (math.pi / 180), "Degrees as radians.", "0.0", "0.0"),
     "erf": (_core.erf, "The error function.", "0.0", "0.0"),
     "exp": (_core.exp, "e to the power of x.", "0.0", "1.0"),
-    "exp2": (lambda x: 2.0**x, "2 to the power of x.", "3.0", "8.0"),
+    "exp2": (_core.exp2, "2 to the power of x.", "3.0", "8.0"),
     "expm1": (_core.expm1, "exp(x) - 1, with all its digits near 0.", "0.0", "0.0"),
     "floor": (_keeps_integers(_core.floor), "The largest whole number that is not larger.", "1.8", "1.0"),
     "imag": (lambda x: x * 0, "0: there are no complex numbers.", "1.0", "0.0"),
