@@ -368,6 +368,31 @@ class Torch(unittest.TestCase):
         self.assertFalse(torch.equal(found[0], found[2]))
         self.assertFalse(torch.equal(model(x), model(x)))
 
+    def test_random_numbers(self):
+        x = torch.zeros(64, 64, 8, 8)
+        for name, function, mean, deviation, low, high in (
+            ("rand", lambda x: torch.rand(x.shape), 0.5, 12**-0.5, 0, 1), ("randn_like", torch.randn_like, 0, 1, -8, 8), ("normal_", lambda x: x.clone().normal_(2, 3), 2, 3, -22, 26),
+            ("uniform_", lambda x: x.clone().uniform_(-1, 3), 1, 4 * 12**-0.5, -1, 3), ("exponential_", lambda x: x.clone().exponential_(2), 0.5, 0.5, 0, 20),
+            ("bernoulli", lambda x: torch.bernoulli(x + 0.25), 0.25, 0.1875**0.5, 0, 1), ("bernoulli_", lambda x: x.clone().bernoulli_(0.25), 0.25, 0.1875**0.5, 0, 1),
+            ("halves", lambda x: torch.rand_like(x, dtype=torch.bfloat16), 0.5, 12**-0.5, 0, 255 / 256), ("rrelu", lambda x: -functional.rrelu(x - 1, 0.2, 0.6, True), 0.4, 0.4 * 12**-0.5, 0.2, 0.6),
+            ("dropout", lambda x: functional.dropout(x + 1, 0.75), 1, 3**0.5, 0, 4), ("channels", lambda x: functional.dropout2d(x + 1, 0.75)[:, :, :1, :1], 1, 3**0.5, 0, 4),
+            ("same in a channel", lambda x: functional.dropout2d(x + 1, 0.5).flatten(2).var(2), 0, 0, 0, 0), ("sum of two draws", lambda x: torch.rand_like(x) + torch.rand_like(x), 1, 6**-0.5, 0, 2),
+            ("beside f64", lambda x: torch.rand_like(x, dtype=torch.float64).float(), 0.5, 12**-0.5, 0, 1)):
+            with self.subTest(name):
+                torch._dynamo.reset()
+                run, found = torch.compile(function, backend="nixie"), []
+                for seed in (1, 1, 2):
+                    torch.manual_seed(seed)
+                    found.append(run(x).float())
+                self.assertTrue(torch.equal(found[0], found[1]))
+                y = found[0]
+                self.assertTrue(y.min() >= low and y.max() <= high)
+                self.assertLess(abs(y.mean().item() - mean), 6 * deviation / y.numel() ** 0.5 + 1e-3)
+                self.assertLess(abs(y.std().item() - deviation), 0.05 * deviation + 1e-6)
+                if deviation:
+                    self.assertFalse(torch.equal(y, found[2]))
+                    self.assertLess(abs(torch.corrcoef(torch.stack([y.flatten()[1:], y.flatten()[:-1]]))[0, 1].item()), 0.07)
+
     def test_changes_its_argument(self):
         for name, function in (("result", lambda x: x.add_(1)), ("result and another", lambda x: (x.add_(1), x * 2)), ("argument", lambda x: (x.mul_(3), x)[1]),
                                ("view", lambda x: x.add_(1).view(-1)), ("part", lambda x: (x[0].zero_(), x.sum())[1]),
@@ -511,7 +536,46 @@ class Torch(unittest.TestCase):
             functional.relu_(y[:, 1:])
             return y * x
 
+        def put(x, key, value):
+            y = x.sin()
+            y[key] = value
+            return y
+
+        def sampled(x, **options):
+            return functional.grid_sample(x, 1.2 * x[:, :2].permute(0, 2, 3, 1), **options)
+
+        def together(*functions):
+            return lambda x: torch.cat([function(x).flatten() for function in functions])
+
+        rows, some = torch.tensor([3, 0, 2]), (torch.arange(2 * 4 * 3 * 6).reshape(2, 4, 3, 6) * 7) % 5
+        weight_norm, spectral_norm = nn.utils.parametrizations.weight_norm(nn.Conv2d(4, 3, 3)), nn.utils.parametrizations.spectral_norm(nn.Linear(6, 5))
         for function in (
+            *(functools.partial(sampled, mode=mode, padding_mode=padding, align_corners=align) for mode in ("bilinear", "nearest", "bicubic")
+              for padding in ("zeros", "border", "reflection") for align in (False, True)),
+            lambda x: functional.grid_sample(x[None], x[:1, :3].permute(0, 2, 3, 1).reshape(1, 1, 5, 6, 3), align_corners=False),
+            *(functools.partial(functional.interpolate, size=size, mode=mode, antialias=True) for mode in ("bilinear", "bicubic") for size in ((3, 4), (9, 4))),
+            together(lambda x: functional.adaptive_max_pool2d(x, (2, 3)), lambda x: functional.adaptive_max_pool2d(x, (3, 4)), lambda x: functional.adaptive_max_pool1d(x[0], 4),
+                     lambda x: functional.adaptive_max_pool3d(x, (1, 4, 2)), lambda x: functional.adaptive_avg_pool3d(x, (3, 2, 2)), lambda x: functional.adaptive_avg_pool3d(x, 1)),
+            together(lambda x: functional.max_unpool2d(*functional.max_pool2d(x, 2, return_indices=True), 2, output_size=x.shape),
+                     lambda x: functional.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)[0], lambda x: functional.avg_pool2d(x, 3, 2, 1, divisor_override=4)),
+            together(lambda x: functional.pad(x, (2, 1, 0, 3), "replicate"), lambda x: functional.pad(x[0], (2, 1), "replicate"), lambda x: functional.pad(x, (1, 2, 0, 1), "circular")),
+            nn.Sequential(nn.BatchNorm2d(4).eval(), nn.ReLU(), nn.Conv2d(4, 3, 3), nn.BatchNorm2d(3, affine=False).eval()), weight_norm, spectral_norm.eval(),
+            lambda x: functional.bilinear(x, x.flip(0), torch.ones(3, 6, 6)) + torch.addmv(x[0, 0, 0, :5], x[0, 0], x[1, 1, 1]).sum() + torch.addbmm(x[0, 0, :5, :5], x[0], x[1].mT).sum(),
+            together(*(functools.partial(lambda p, x: torch.cdist(x, x[:, :, :3] + 1, p), p) for p in (0.5, 1.0, 2.0, 3.0, math.inf)), lambda x: functional.pdist(x[0, 0], 1.5),
+                     lambda x: functional.cosine_similarity(x[:, :, :, None], x[:, :, None], -1)),
+            together(*(functools.partial(lambda p, x: x.norm(p, 2), p) for p in (0, 0.5, 3, -math.inf)), lambda x: x.median(), lambda x: x.median(1)[0], lambda x: x.kthvalue(2, 3, True)[0],
+                     lambda x: torch.where(x > 0.5, math.nan, x).nanmedian(2)[0], lambda x: x.cummax(2)[0], lambda x: x.cummin(3)[0], lambda x: x.max() * x.min()),
+            together(lambda x: put(x, (slice(None), rows), x[:, :3]), lambda x: put(x, (0, rows), x[0, 0]), lambda x: put(x, x > 0.5, 2.0), lambda x: x.masked_scatter(x > 0.5, x.flip(0)),
+                     lambda x: x.contiguous().index_copy(1, rows, x[:, 1:]), lambda x: x.contiguous().index_fill(2, rows, 3.0), lambda x: x.put(rows, x[0, 0, 0, :3]), lambda x: x.take(rows)),
+            together(lambda x: x.scatter(2, torch.tensor([4, 1, 2])[:, None].expand(2, 4, 3, 6), x[:, :, :3].sin()), lambda x: x.scatter(2, some, 0.5),
+                     *(functools.partial(lambda kind, own, x: x.scatter_reduce(2, some, x[:, :, :3].sin().clone(), kind, include_self=own), kind, own)
+                       for kind in ("sum", "prod", "mean", "amax", "amin") for own in (True, False))),
+            together(lambda x: x.diagonal(1, 2, 3), lambda x: torch.diagonal_scatter(x, x[..., 0], -1, 3, 2), lambda x: x.unfold(2, 3, 1).unfold(3, 2, 2), lambda x: torch.einsum("ncii->nc", x[..., :5]),
+                     lambda x: x[:, :, torch.tril_indices(5, 5)[0], torch.tril_indices(5, 5)[1]] * torch.hann_window(15), lambda x: (x * 2).contiguous().as_strided((4, 5), (3, 2), 1)),
+            together(torch.exp2, torch.erfc, lambda x: x.clamp(x.flip(0), 1 + x.flip(0)), lambda x: x * (x > 0).any(1, True) * (x > -1).all() * x.signbit()),
+            together(*(functools.partial(lambda function, x: function(x[0, 0, 0, 0]), function) for function in (
+                lambda x: x.softmax(0), lambda x: x.sum(0), lambda x: x.cumsum(0), lambda x: x.sort(0)[0], lambda x: x.squeeze(0), lambda x: x.amax(-1), lambda x: x.gather(0, torch.tensor(0))))),
+            lambda x: x * (10 * x.detach()).long().div(3, rounding_mode="trunc") + (10 * x.detach()).long() // -4 + (10 * x.detach()).long() ** 3 / 7 + torch.bucketize(x.detach(), torch.tensor([-1.0, 0.5])),
             lambda x: functional.leaky_relu(x, 0.2), lambda x: torch.cat(torch.split(x.square(), [1, 3], 1)[::-1], 1) * x, in_place,
             lambda x: functional.pad(x, (1, 0, 0, 2), value=3.0).square(), lambda x: x.flip(2, 3) * x, lambda x: (x.tan() + x.atan() + x.sinh()).sum(1),
             lambda x: functional.interpolate(x * 2, scale_factor=2).square(), lambda x: functional.interpolate(x, size=(7, 9)).square(),
@@ -529,6 +593,40 @@ class Torch(unittest.TestCase):
                 for ours, theirs in zip(*found):
                     self.close(ours, theirs)
                 self.assertEqual({line.split(":", 2)[2] for line in logs.output}, {"1 plans; in torch: nothing"})
+
+    def test_results_that_are_views(self):
+        """Also where their sizes are symbols, of which torch makes results anew by their strides."""
+        for function in (lambda x: x[:, x.shape[1] // 2 :], lambda x: x[:1].permute(0, 2, 1).reshape(x.shape[2], -1), lambda x: x.view(x.shape[0], 2, x.shape[1] // 2, -1).permute(0, 2, 1, 3),
+                         lambda x: (x * 2, x.mT, x.mT + 1), lambda x: x.split(x.shape[1] // 2, 1), lambda x: x[1].unbind(1), lambda x: (lambda y: (y, y[:, x.shape[1] // 2 :], y.mT))(x * 2)):
+            for is_dynamic in (False, True):
+                for needs_gradient in (False, True):
+                    torch._dynamo.reset()
+                    x = torch.randn(3, 4, 6, requires_grad=needs_gradient)
+                    for ours, theirs in zip(*(_list(run(x)) for run in (torch.compile(function, backend="nixie", dynamic=is_dynamic), function))):
+                        torch.testing.assert_close(ours, theirs)
+                        self.assertEqual(ours.stride(), theirs.stride())
+
+    def test_counts_calls(self):
+        class Counted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+                self.register_buffer("mean", torch.zeros(4))
+
+            def forward(self, x):
+                before = self.mean + 0
+                self.count += 1
+                self.mean.lerp_(x.detach().mean(0), 0.1)
+                return x * self.mean / self.count + before
+
+        ours, x = Counted(), torch.randn(5, 4, requires_grad=True)
+        theirs = copy.deepcopy(ours)
+        with self.assertLogs("nixie.torch", "INFO") as logs:
+            compiled = torch.compile(ours, backend="nixie")
+            for _ in range(3):
+                self.close(compiled(x), theirs(x))
+        self.close(torch.cat([ours.count[None], ours.mean]), torch.cat([theirs.count[None], theirs.mean]))
+        self.assertEqual([line.split(":", 2)[2] for line in logs.output], ["1 plans; in torch: nothing"])
 
     def test_dynamic_shapes(self):
         for model, shape in ((net().eval(), (3, 32, 32)), (nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 5)), (3, 6))):

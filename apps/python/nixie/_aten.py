@@ -1,6 +1,7 @@
 """The ops of torch's graphs, core aten, by functions of nixie: `OPS` by name, and for which nodes they hold. Those of layers are in
-_layers."""
+_layers, those of positions in _positions."""
 
+import functools
 import math
 
 import nixie as nx
@@ -24,8 +25,8 @@ def _argument(node, position, name, default=None):
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-for _name, _function in {**{each: each for each in ("abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round "
-                                                     "trunc logical_not isnan isinf tan asin acos atan sinh cosh asinh acosh atanh log10").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
+for _name, _function in {**{each: each for each in ("abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round trunc erf erfc signbit "
+                                                     "logical_not isnan isinf tan asin acos atan sinh cosh asinh acosh atanh log10").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
     OPS[_name + ".default"] = getattr(nx, _function, None) or getattr(nx._core, _function)
 def gradients_of(function, g, *arrays, wanted=None):
     """The gradients of sum(function(arrays) * g), None for those that are not wanted. g and the arrays may be expressions of each
@@ -40,11 +41,10 @@ def gradients_of(function, g, *arrays, wanted=None):
     return tuple(next(found) if i in places else None for i in range(len(arrays)))
 
 
-OPS["erf.default"] = nx._core.erf
 OPS["relu.default"] = nx.nn.relu
 for _name, _function in {"mul": "multiply", "maximum": "maximum", "minimum": "minimum", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
                          "gt": "greater", "ge": "greater_equal", "logical_and": "logical_and", "logical_or": "logical_or", "bitwise_and": "bitwise_and",
-                         "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor", "atan2": "atan2"}.items():
+                         "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor", "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "atan2": "atan2"}.items():
     for _overload in ("default", "Tensor", "Scalar"):
         OPS[f"{_name}.{_overload}"] = getattr(nx, _function)
 
@@ -60,15 +60,16 @@ def sub(a, b, alpha=1):
 
 
 def _of_floats(node):
-    return any(getattr(each, "meta", {}).get("val") is not None and each.meta["val"].dtype.is_floating_point for each in node.args)
+    dtypes = [getattr(getattr(each, "meta", {}).get("val"), "dtype", None) for each in node.args]
+    return any(each is not None and each.is_floating_point for each in dtypes)
 
 
-@op("div.Tensor", "div.Scalar", when=_of_floats)
+@op("div.Tensor", "div.Scalar")
 def div(a, b):
     return a / b
 
 
-@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar", when=_of_floats)
+@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(a, b):
     return a**b
 
@@ -78,7 +79,7 @@ def where(condition, a, b):
     return nx.where(condition, a, b)
 
 
-@op("clamp.default")
+@op("clamp.default", "clamp.Tensor")
 def clamp(x, low=None, high=None):
     return nx.clip(x, low, high)
 
@@ -118,6 +119,13 @@ def _by_whole_number(node):
 @op("remainder.Tensor", "remainder.Scalar", when=lambda node: _of_floats(node) or _by_whole_number(node))
 def remainder(a, b):
     return nx.remainder(a, b)
+
+
+@op("div.Tensor_mode", "div.Scalar_mode", when=_by_whole_number)
+def whole_quotient(a, b, rounding_mode):
+    if rounding_mode == "floor":
+        return nx.floor_divide(a, b)
+    return nx.where(a < 0, -1, 1) * nx.floor_divide(nx.abs(a), abs(b)) * (1 if b > 0 else -1)
 
 
 @op("fmod.Scalar", when=lambda node: not _of_floats(node) and _by_whole_number(node))
@@ -182,10 +190,15 @@ def split_with_sizes(x, sizes, axis=0):
     return tuple(slice_of(x, axis, end - size, end) for end, size in zip(ends, sizes))
 
 
+def pairs_of(x, widths):
+    """A pair of widths for each axis, from torch's, which begin with the last axis."""
+    return [(0, 0)] * (x.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2]))[::-1]
+
+
 @op("constant_pad_nd.default")
 def constant_pad(x, widths, value=0):
-    """Pairs of widths, those of the last axis first; negative ones cut off."""
-    pairs = [(0, 0)] * (x.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2]))[::-1]
+    """Negative widths cut off."""
+    pairs = pairs_of(x, widths)
     x = x[tuple(slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, pairs))]
     return nx.pad(x, [(max(0, before), max(0, after)) for before, after in pairs], constant_values=value)
 
@@ -224,10 +237,18 @@ def full_like(x, value, **options):
     return nx.full_like(x, value)
 
 
-@op("new_empty_strided.default")
-def new_empty(x, shape, strides, dtype=None, **options):
-    """Zeros: of an array whose elements are undefined, ops read the shape alone."""
-    return nx.zeros(tuple(shape), dtype=x.dtype, device=x.device)
+def _where(device):
+    return str(device or "cpu").split(":")[0]
+
+
+def _zeros(shape, dtype=None, device=None, **options):
+    """For arrays whose elements are undefined."""
+    return nx.zeros(tuple(shape), dtype=dtype, device=_where(device))
+
+
+OPS["empty.memory_format"] = OPS["_efficientzerotensor.default"] = _zeros
+OPS["empty_permuted.default"] = lambda shape, order, **options: _zeros(shape, **options)
+OPS["new_empty_strided.default"] = lambda x, shape, strides, dtype=None, **options: _zeros(shape, dtype or x.dtype, x.device)
 
 
 def _has_numbers(node):
@@ -235,39 +256,14 @@ def _has_numbers(node):
 
 
 @op("scalar_tensor.default", when=_has_numbers)
-def scalar_tensor(value, device=None, **options):
-    return nx.full((), value, device=str(device or "cpu").split(":")[0])
+def scalar_tensor(value, **options):
+    return full((), value, **options)
 
 
 @op("full.default", when=lambda node: all(isinstance(each, int) for each in node.args[0]))
-def full(shape, value, device=None, **options):
-    return nx.full(tuple(shape), value, device=str(device or "cpu").split(":")[0])
-
-
-def _is_row_major(sizes, strides):
-    expected = 1
-    for size, stride in reversed(list(zip(sizes, strides))):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def _strides_reshape(node):
-    """Whether as_strided is a reshape: both forms are dense and in order."""
-    x, (sizes, strides) = node.args[0].meta["val"], node.args[-2:] if isinstance(node.args[-1], (list, tuple)) else node.args[-3:-1]
-    start = 0 if isinstance(node.args[-1], (list, tuple)) else node.args[-1]
-    return start in (None, 0) and _is_row_major(x.shape, x.stride()) and _is_row_major(sizes, strides) and math.prod(sizes) == x.numel()
-
-
-@op("as_strided.default", when=_strides_reshape)
-def as_strided(x, sizes, strides, start=0):
-    return nx.reshape(x, tuple(sizes))
-
-
-@op("as_strided_scatter.default", when=_strides_reshape)
-def as_strided_scatter(x, values, sizes, strides, start=0):
-    return nx.reshape(values, x.shape)
+def full(shape, value, dtype=None, device=None, **options):
+    """A number in f64 has all its digits."""
+    return nx.full(tuple(shape), value, dtype=dtype if dtype and dtype.is_floating_point else None, device=_where(device))
 
 
 @op("copy.default")
@@ -282,54 +278,7 @@ def repeat(x, counts):
 
 @op("arange.start_step", when=_has_numbers)
 def arange(start, stop, step=1, dtype=None, device=None, **options):
-    return nx.arange(start, stop, step, dtype=nx.int64 if all(isinstance(each, int) for each in (start, stop, step)) else None,
-                     device=str(device or "cpu").split(":")[0])
-
-
-# ---- elements by their positions ----
-def _by_positions(node):
-    """Whether a list of indices has no masks."""
-    return all(each is None or each.meta["val"].dtype.itemsize > 1 for each in node.args[1])
-
-
-def _indexed(x, indices):
-    return x[tuple(slice(None) if each is None else each for each in indices)]
-
-
-OPS["index.Tensor"], CHECKS["index.Tensor"] = _indexed, _by_positions
-
-
-@op("index_put.default", when=lambda node: _by_positions(node) and _argument(node, 3, "accumulate", False))
-def index_put(x, indices, values, accumulate):
-    chosen = _indexed(x, indices)
-    return x + gradients_of(lambda x: _indexed(x, indices), nx.broadcast_to(values, chosen.shape), x)[0]
-
-
-@op("index_select.default")
-def index_select(x, axis, indices):
-    return nx.take(x, nx.reshape(indices, (-1,)), axis=axis)
-
-
-@op("embedding.default")
-def embedding(weight, indices, padding_index=-1, scales_gradient=False, is_sparse=False):
-    return weight[indices]
-
-
-@op("sort.default")
-def sort(x, axis=-1, descending=False):
-    order = nx.argsort(x, axis=axis, descending=descending)
-    return nx.take_along_axis(x, order, axis=axis), order
-
-
-@op("topk.default")
-def topk(x, count, axis=-1, largest=True, is_sorted=True):
-    return tuple(slice_of(each, axis, 0, count) for each in sort(x, axis, largest))
-
-
-@op("scatter_add.default")
-def scatter_add(x, axis, indices, values):
-    values = values[tuple(slice(0, size) for size in indices.shape)]
-    return x + gradients_of(lambda x: gather(x, axis, indices), values, x)[0]
+    return nx.arange(start, stop, step, dtype=nx.int64 if all(isinstance(each, int) for each in (start, stop, step)) else None, device=_where(device))
 
 
 # ---- sums ----
@@ -376,6 +325,10 @@ def smallest(x, axis, keepdims=False):
     return nx.min(x, axis=axis, keepdims=keepdims), nx.argmin(x, axis=axis, keepdims=keepdims)
 
 
+OPS["max.default"], OPS["min.default"] = nx.max, nx.min
+for _name in ("any", "all"):
+    for _overload in ("default", "dim", "dims"):
+        OPS[f"{_name}.{_overload}"] = functools.partial(lambda test, x, axes=None, keepdims=False: test(x, axis=_axes(x, axes), keepdims=keepdims), getattr(nx, _name))
 OPS["argmax.default"] = lambda x, axis=None, keepdims=False: nx.argmax(x, axis=axis, keepdims=keepdims)
 OPS["argmin.default"] = lambda x, axis=None, keepdims=False: nx.argmin(x, axis=axis, keepdims=keepdims)
 
@@ -390,13 +343,14 @@ OPS["cumsum.default"] = lambda x, axis, dtype=None: nx.cumulative_sum(_summable(
 OPS["cumprod.default"] = lambda x, axis, dtype=None: nx.cumulative_prod(_summable(x, dtype), axis=axis)
 
 
-@op("linalg_vector_norm.default", when=lambda node: _argument(node, 1, "ord", 2) in (1, 2, math.inf))
+@op("linalg_vector_norm.default")
 def vector_norm(x, order=2, axes=None, keepdims=False, dtype=None):
     x = x.astype("float32") if x.dtype in (nx.float16, nx.bfloat16) else _summable(x, dtype)
-    if order == math.inf:
-        return nx.max(nx.abs(x), axis=_axes(x, axes), keepdims=keepdims)
-    sums = nx.sum(nx.abs(x) if order == 1 else x * x, axis=_axes(x, axes), keepdims=keepdims)
-    return sums if order == 1 else nx.sqrt(sums)
+    if abs(order) == math.inf:
+        return (nx.max if order > 0 else nx.min)(nx.abs(x), axis=_axes(x, axes), keepdims=keepdims)
+    powers = (x != 0).astype(x.dtype) if order == 0 else x * x if order == 2 else nx.abs(x) ** order
+    sums = nx.sum(powers, axis=_axes(x, axes), keepdims=keepdims)
+    return sums if order in (0, 1) else nx.sqrt(sums) if order == 2 else sums ** (1 / order)
 
 
 @op("var.correction")
@@ -417,33 +371,6 @@ def softmax(x, axis, half_to_float):
 @op("_log_softmax.default")
 def log_softmax(x, axis, half_to_float):
     return nx.nn.log_softmax(x.astype("float32") if half_to_float else x, axis)
-
-
-@op("gather.default", when=lambda node: not node.kwargs.get("sparse_grad"))
-def gather(x, axis, indices, sparse_grad=False):
-    places = tuple(slice(0, size) if each != axis % x.ndim else slice(None) for each, size in enumerate(indices.shape))
-    return nx.take_along_axis(x[places], indices, axis=axis)
-
-
-@op("scatter.value", "scatter.src")
-def scatter(x, axis, indices, value):
-    axis %= x.ndim
-    numbers = nx.reshape(nx.arange(x.shape[axis], device=x.device), tuple(-1 if each == axis else 1 for each in range(x.ndim)))
-    if indices.shape != tuple(1 if each == axis else size for each, size in enumerate(x.shape)):
-        raise ValueError(f"scatter: indices of shape {indices.shape} for an array of shape {x.shape}")
-    return nx.where(numbers == indices, value, x)
-
-
-def _scatters_once(node):
-    x, axis, indices = node.args[0].meta["val"], node.args[1], node.args[2].meta["val"]
-    return tuple(indices.shape) == tuple(1 if each == axis % x.dim() else size for each, size in enumerate(x.shape))
-
-
-def _scatters_as_many(node):
-    return _scatters_once(node) and node.args[3].meta["val"].shape == node.args[2].meta["val"].shape
-
-
-CHECKS["scatter.value"], CHECKS["scatter.src"] = _scatters_once, _scatters_as_many
 
 
 OPS["getitem"] = lambda values, i: values[i]

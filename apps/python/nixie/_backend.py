@@ -4,14 +4,14 @@ import operator
 
 import torch
 from functorch.compile import default_partition, make_boxed_func
-from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from . import _aten, _layers, _rewrites  # noqa: F401, which declares further ops
-from ._attention import DECOMPOSITIONS
-from ._plan import LAST, Function, is_channels_last, order_of
+import nixie as nx
+
+from . import _aten, _decompositions, _layers, _rewrites  # noqa: F401, which declare further ops
+from ._plan import LAST, Function, order_of
 from ._types import NAMES
 from .torch import _log
 
@@ -54,17 +54,14 @@ def _is_set(node):
     return node.target is aten.copy_.default
 
 
-def _is_set_last(node):
-    """Whether a plan may write what torch changes in place: the new value is made of all that reads the old one."""
-    changed, left = node.args[0], [node.args[1]]
-    if changed.op != "placeholder" or changed.meta["val"].shape != left[0].meta["val"].shape:
-        return False
-    sources = set()
-    while left:
-        if (at := left.pop()) not in sources:
-            sources.add(at)
-            left += at.all_input_nodes
-    return set(changed.users) - {node} <= sources
+def _is_constant(node):
+    """Whether torch can compute a node beforehand."""
+    tags = getattr(node.target, "tags", (torch.Tag.nondeterministic_seeded,))
+    return not node.all_input_nodes and torch.Tag.nondeterministic_seeded not in tags
+
+
+def _constant(node):
+    return nx.asarray(node.target(*node.args, **{**node.kwargs, "device": "cpu"}), device=node.meta["val"].device.type)
 
 
 def _values(node):
@@ -86,7 +83,7 @@ class _Supported(OperatorSupportBase):
         self.missing = {}
 
     def is_node_supported(self, submodules, node):
-        if node.op != "call_function":
+        if node.op != "call_function" or "is_view" in node.meta:
             return False
         reason = self.reason_against(node)
         if reason:
@@ -97,7 +94,7 @@ class _Supported(OperatorSupportBase):
         name = _name(node)
         if name == "getitem":  # goes with what it is taken from
             return self.reason_against(node.args[0]) if node.args[0].op == "call_function" else "no op of nixie"
-        if name not in _aten.OPS and not _is_set(node):
+        if name not in _aten.OPS and not _is_set(node) and not _is_constant(node):
             return "no op of nixie"
         devices = set()
         for each in [node, *node.all_input_nodes]:
@@ -110,8 +107,8 @@ class _Supported(OperatorSupportBase):
             return f"{len(devices)} devices"
         if (device := devices.pop()).type not in ("cpu", "cuda") or device.index:
             return f"on {device}"
-        if _is_set(node) and not _is_set_last(node):
-            return "its old value is read elsewhere"
+        if _is_set(node) and (node.args[0].op != "placeholder" or node.args[0].meta["val"].shape != node.args[1].meta["val"].shape):
+            return "no whole argument"
         if torch.Tag.pointwise in getattr(node.target, "tags", ()) and not _numbers_fit(node):
             return "a number beyond its type"
         if name in _aten.CHECKS and not _aten.CHECKS[name](node):
@@ -142,7 +139,8 @@ class _Part(torch.nn.Module):
                 values[node] = values[node.args[1]]
             elif node.op == "call_function":
                 args, options = torch.fx.map_arg((node.args, node.kwargs), values.get)
-                values[node] = self.of_its_type(node, _aten.OPS[_name(node)](*args, **options))
+                function = _aten.OPS.get(_name(node))
+                values[node] = self.of_its_type(node, function(*args, **options) if function else _constant(node))
         return [values[node] for node in self.outputs], self.orders, {place: values[node] for place, node in self.values.items()}
 
     @staticmethod
@@ -163,13 +161,18 @@ def _order(node):
     x = node.meta["val"]
     if node.meta.get("is_images") and x.dim() == 4 and x.device.type == "cuda":
         return LAST
-    if not all(isinstance(each, int) for each in (*x.shape, *x.stride())):
-        return LAST if is_channels_last(x) else tuple(range(x.dim()))
+    sizes, strides = ([each if isinstance(each, int) else each.node.hint or 2 for each in form] for form in (x.shape, x.stride()))
+    x = torch.empty_strided(sizes, strides, device="meta")
     return order_of(x) or tuple(sorted(range(x.dim()), key=lambda axis: -x.stride(axis) if all(x.stride()) else axis))
 
 
-def _give_result(partition):
-    """A part that only sets tensors leaves the smallest one to torch, since torch makes no module of a part without results."""
+def _leave_sets(partition, missing):
+    """torch sets what is read elsewhere, too, when that is done. A part that only sets tensors leaves the smallest one to torch, since torch makes no
+    module of a part without results."""
+    for node in filter(_is_set, list(partition.nodes)):
+        if not all(user in partition.nodes or user.op == "output" for user in node.args[0].users):
+            missing.setdefault(str(node.target), "its old value is read elsewhere")
+            partition.remove_node(node)
     while partition.nodes and all(user in partition.nodes for node in partition.nodes for user in node.users):
         partition.remove_node(min(filter(_is_set, partition.nodes), key=lambda node: node.meta["val"].numel()))
 
@@ -180,7 +183,7 @@ def _compiled(module, inputs):
     partitioner = CapabilityBasedPartitioner(module, supported, allows_single_node_partition=True)
     partitions = partitioner.propose_partitions()
     for each in partitions:
-        _give_result(each)
+        _leave_sets(each, supported.missing)
     module = partitioner.fuse_partitions([each for each in partitions if each.nodes])
     parts = [name for name, _ in module.named_children() if name.startswith("fused_")]
     for name in parts:
@@ -189,10 +192,13 @@ def _compiled(module, inputs):
     return make_boxed_func(module.forward)
 
 
-_decompositions = core_aten_decompositions()
-_decompositions.pop(aten.native_batch_norm_backward.default, None)  # one kernel from the whole, several from its parts
-_decompositions.update(DECOMPOSITIONS)
-_by_graphs = aot_autograd(fw_compiler=_compiled, partition_fn=_partition, decompositions=_decompositions, keep_inference_input_mutations=True)
+def _compiled_forward(module, inputs):
+    _rewrites.view_results(module.graph)
+    return _compiled(module, inputs)
+
+
+_by_graphs = aot_autograd(fw_compiler=_compiled_forward, bw_compiler=_compiled, partition_fn=_partition, decompositions=_decompositions.TABLE,
+                          keep_inference_input_mutations=True)
 
 
 def backend(module, inputs, **options):

@@ -39,25 +39,23 @@ def _pool_without_positions(graph):
 
 # Resizing as one op, which torch takes apart into many before there is a graph to look at.
 @torch.library.custom_op("nixie::resize_images", mutates_args=())
-def _resize(x: torch.Tensor, sizes: list[int], mode: str, align_corners: bool) -> torch.Tensor:
-    return functional.interpolate(x, sizes, mode=mode, align_corners=None if mode == "nearest" else align_corners)
+def _resize(x: torch.Tensor, sizes: list[int], mode: str, align_corners: bool, antialias: bool) -> torch.Tensor:
+    return functional.interpolate(x, sizes, mode=mode, align_corners=None if mode == "nearest" else align_corners, antialias=antialias)
 
 
 @torch.library.custom_op("nixie::resize_images_backward", mutates_args=())
-def _resize_backward(g: torch.Tensor, sizes: list[int], mode: str, align_corners: bool) -> torch.Tensor:
-    given = g, g.shape[2:], [*g.shape[:2], *sizes]
-    if mode == "nearest":
-        return aten.upsample_nearest2d_backward(*given)
-    return (aten.upsample_bilinear2d_backward if mode == "bilinear" else aten.upsample_bicubic2d_backward)(*given, align_corners)
+def _resize_backward(g: torch.Tensor, sizes: list[int], mode: str, align_corners: bool, antialias: bool) -> torch.Tensor:
+    backward = getattr(aten, f"_upsample_{mode}2d_aa_backward" if antialias else f"upsample_{mode}2d_backward")
+    return backward(g, g.shape[2:], [*g.shape[:2], *sizes], *([] if mode == "nearest" else [align_corners]))
 
 
 @_resize.register_fake
 @_resize_backward.register_fake
-def _(x, sizes, mode, align_corners):
+def _(x, sizes, *options):
     return functional.interpolate(x, sizes)
 
 
-_resize.register_autograd(lambda ctx, g: (torch.ops.nixie.resize_images_backward(g, *ctx.options), None, None, None),
+_resize.register_autograd(lambda ctx, g: (torch.ops.nixie.resize_images_backward(g, *ctx.options), *[None] * 4),
                           setup_context=lambda ctx, inputs, output: setattr(ctx, "options", (list(inputs[0].shape[2:]), *inputs[2:])))
 
 
@@ -80,7 +78,7 @@ def rewrite_called(graph):
     for node in graph.find_nodes(op="call_function", target=functional.interpolate):
         given = _options_of(node)
         x, y, mode = given["input"].meta.get("example_value"), node.meta.get("example_value"), given["mode"]
-        if x is None or y is None or x.dim() != 4 or mode not in ("nearest", "bilinear", "bicubic") or given["antialias"] or x.dtype != y.dtype:
+        if x is None or y is None or x.dim() != 4 or mode not in ("nearest", "bilinear", "bicubic") or x.dtype != y.dtype:
             continue
         scale = None if given["recompute_scale_factor"] else given["scale_factor"]
         scales = list(scale) if isinstance(scale, (list, tuple)) else [scale] * 2
@@ -88,42 +86,25 @@ def rewrite_called(graph):
         if all(isinstance(own, int) and isinstance(new, int) and (by is None or new == own * by) and (mode != "nearest" or _is_nearest(own, new))
                for own, new, by in sizes):
             node.target, node.kwargs = torch.ops.nixie.resize_images.default, {}
-            node.args = given["input"], [new for _, new, _ in sizes], given["mode"], bool(given["align_corners"])
+            node.args = given["input"], [new for _, new, _ in sizes], mode, bool(given["align_corners"]), given["antialias"]
 
 
-# Dropout by a seed that torch draws once for a graph; `stream` is the number of the dropout.
-@torch.library.custom_op("nixie::dropout", mutates_args=())
-def _dropout(x: torch.Tensor, p: float, seed: torch.Tensor, stream: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return aten.native_dropout(x, p, True)
-
-
-@_dropout.register_fake
-def _(x, p, seed, stream):
-    return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
-
-
-def _seed_dropout(graph):
-    dropouts = [node for node in graph.find_nodes(op="call_function", target=aten.native_dropout.default) if node.args[2] and node.args[1] < 1]
-    for stream, node in enumerate(dropouts):
-        x, p, _ = node.args
-        if stream == 0:
-            with graph.inserting_before(node):
-                options = {"dtype": torch.int32, "device": x.meta["val"].device}
-                seed = graph.call_function(aten.randint.low, (0, 2**31 - 1, []), options)
-            with x.meta["val"].fake_mode:
-                seed.meta = {**node.meta, "val": torch.empty((), **options)}
-        node.target, node.args = torch.ops.nixie.dropout.default, (x, p, seed, stream)
+def _share_seed(graph):
+    """torch draws one seed for all random numbers of a graph, of which each array is another stream."""
+    drawn = graph.find_nodes(op="call_function", target=torch.ops.nixie.drawn.default)
+    if len({node.args[2] for node in drawn}) > 1:
+        for stream, node in enumerate(drawn):
+            node.args = (*node.args[:2], drawn[0].args[2], stream)
 
 
 def _is_backward(node):
     return node.meta.get("partitioner_tag") == "is_backward"
 
 
-def _without_running_statistics(graph):
-    """In training batch norm's gradient does not read them, so none are saved."""
+def _save_few_statistics(graph):
+    """Batch norm's gradient reads those of the batch in training, the running ones in evaluation."""
     for node in graph.find_nodes(op="call_function", target=aten.native_batch_norm_backward.default):
-        if node.args[7]:
-            node.args = (*node.args[:3], None, None, *node.args[5:])
+        node.args = (*node.args[:3], None, None, *node.args[5:]) if node.args[7] else (*node.args[:5], None, None, *node.args[7:])
 
 
 def _without_aliases(graph):
@@ -192,17 +173,8 @@ def _parts_of_concatenations(graph):
                 _read_part(part, whole, axis, sum(sizes[:i]))
 
 
-def _spread_sorted(graph):
-    """Sorting's gradient adds to zeros: no two numbers go to one place."""
-    for node in graph.find_nodes(op="call_function", target=aten.scatter.src):
-        zeros, _, order, _ = node.args
-        taken_from = order.args[0].target if order.target is operator.getitem else None
-        if taken_from in (aten.sort.default, aten.topk.default) and zeros.target is aten.full.default and zeros.args[1] == 0:
-            node.target = aten.scatter_add.default
-
-
 def rewrite_joint(graph):
-    for each in (_pool_without_positions, _seed_dropout, _without_running_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations, _spread_sorted):
+    for each in (_pool_without_positions, _share_seed, _save_few_statistics, _without_aliases, _gate_by_result, _view_again, _parts_of_concatenations):
         each(graph)
     graph.eliminate_dead_code()
 
@@ -245,6 +217,31 @@ def _keep_rows(graph):
             node.target, node.args, node.kwargs = aten.view.default, (inner, view.args[1]), {}
 
 
+def _is_view(node):
+    return _is_view(node.args[0]) if node.target is operator.getitem else getattr(node.target, "is_view", False)
+
+
+def view_results(graph):
+    """A result that is a view of an argument or of another result becomes torch's view of that: it costs nothing, and torch, which makes
+    such results anew by their strides, finds its own. What is saved for the backward pass is dense."""
+    output = graph.output_node()
+    results = output.all_input_nodes
+    for result in results:
+        views, source = [], result
+        while _is_view(source) and (not views or source not in results):
+            views.append(source)
+            source = source.args[0]
+        if views and "is_saved" not in result.meta and (source.op == "placeholder" or source in results):
+            for view in reversed(views):
+                with graph.inserting_before(output):
+                    viewed = graph.node_copy(view)
+                viewed.replace_input_with(view.args[0], source)
+                viewed.meta["is_view"] = True
+                source = viewed
+            output.replace_input_with(result, source)
+
+
 def rewrite(graph):
+    _share_seed(graph)
     _keep_rows(graph)
     graph.eliminate_dead_code()

@@ -1,0 +1,134 @@
+"""Ops of torch in terms of others, where torch has none for them or loses digits; random numbers by a seed."""
+
+import math
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+from . import _attention
+
+aten = torch.ops.aten
+
+
+# ---- random numbers: torch draws a seed, nixie the rest ----
+@torch.library.custom_op("nixie::drawn", mutates_args=())
+def _random(sizes: list[int], kind: str, seed: torch.Tensor, stream: int) -> torch.Tensor:
+    """f32 of kind "uniform", in [0, 1), or "normal"."""
+    return (torch.randn if kind == "normal" else torch.rand)(sizes, device=seed.device)
+
+
+@_random.register_fake
+def _(sizes, kind, seed, stream):
+    return torch.empty(sizes, device=seed.device)
+
+
+def _drawn(sizes, device, kind="uniform"):
+    return torch.ops.nixie.drawn(list(sizes), kind, aten.randint.low(0, 2**31 - 1, [], dtype=torch.int32, device=device), 0)
+
+
+def _uniform(sizes, dtype, device):
+    """Numbers in [0, 1), also as halves, which would round the largest ones to 1."""
+    u, bits = _drawn(sizes, device), {torch.float16: 11, torch.bfloat16: 8}.get(dtype)
+    return (u if bits is None else torch.floor(u * 2**bits) / 2**bits).to(dtype)
+
+
+def _as(draw):
+    """A draw in the form of an op: like a tensor or of sizes. Numbers of f64, and those by a generator, are torch's."""
+
+    def drawn(like, *args, dtype=None, device=None, generator=None, layout=None, pin_memory=None, memory_format=None, **options):
+        is_tensor = isinstance(like, torch.Tensor)
+        dtype, device = dtype or (like.dtype if is_tensor else torch.get_default_dtype()), device or (like.device if is_tensor else "cpu")
+        if generator is not None or dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            return NotImplemented
+        return draw(like.shape if is_tensor else like, dtype, device, *args, **options)
+
+    return drawn
+
+
+def _normal(sizes, dtype, device, mean=0.0, std=1.0):
+    return (_drawn(sizes, device, "normal") * std + mean).to(dtype)
+
+
+def _exponential(sizes, dtype, device, rate=1.0):
+    return (-_drawn(sizes, device).clamp(min=2.0**-25).log() / rate).to(dtype)  # never 0, never infinite
+
+
+def _bernoulli(x, p=None, generator=None):
+    return (_drawn(x.shape, x.device) < (x if p is None else p)).to(x.dtype)
+
+
+def _dropout(x, p, train):
+    if not train or p == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    is_kept = _drawn(x.shape, x.device) >= p
+    return torch.where(is_kept, x / (1 - p) if p < 1 else 0.0, 0.0).to(x.dtype), is_kept
+
+
+def _rrelu(x, noise, lower=1 / 8, upper=1 / 3, training=False, generator=None):
+    slope = lower + (upper - lower) * _drawn(x.shape, x.device).to(x.dtype) if training else torch.full_like(x, (lower + upper) / 2)
+    return torch.where(x <= 0, slope * x, x), torch.where(x <= 0, slope, 1.0)
+
+
+# ---- distances ----
+def _distances(a, b, p, mode=None):
+    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), p, -1)
+
+
+def _slope(difference, distances, p):
+    """How distances change with differences; 0 where these are 0."""
+    if p == math.inf:
+        return difference.sign() * (difference.abs() == distances)
+    return torch.where(difference == 0, 0.0, difference.sign() * (difference.abs() / distances) ** (p - 1)) if p else torch.zeros_like(difference)
+
+
+def _distances_gradient(g, a, b, p, distances):
+    return (_slope(a.unsqueeze(-2) - b.unsqueeze(-3), distances.unsqueeze(-1), p) * g.unsqueeze(-1)).sum(-2)
+
+
+def _of_pairs(x):
+    i, j = torch.triu_indices(x.size(0), x.size(0), 1, device=x.device)
+    return i, j, x[i] - x[j]
+
+
+def _pair_distances(x, p=2.0):
+    return torch.linalg.vector_norm(_of_pairs(x)[2], p, -1)
+
+
+def _pair_distances_gradient(g, x, p, distances):
+    i, j, difference = _of_pairs(x)
+    slope = _slope(difference, distances.unsqueeze(-1), p) * g.unsqueeze(-1)
+    return torch.zeros_like(x).index_add(0, i, slope).index_add(0, j, -slope)
+
+
+# ---- products ----
+def _weight_norm_gradient(g, v, scale, norms, axis):
+    axes = [each for each in range(v.dim()) if each != axis]
+    of_scale = (g * v).sum(axes, keepdim=True) / norms
+    return (scale / norms * (g - v * (of_scale / norms))).to(v.dtype), of_scale.to(scale.dtype)
+
+
+def _trilinear(a, b, c, expand_a, expand_b, expand_c, axes, unroll_dim=1):
+    def expanded(x, new):
+        for axis in sorted(new):
+            x = x.unsqueeze(axis)
+        return x
+
+    return (expanded(a, expand_a) * expanded(b, expand_b) * expanded(c, expand_c)).sum(axes)
+
+
+def _sum_of_products(x, a, b, beta=1, alpha=1):
+    return beta * x + alpha * (a @ b).sum(0)
+
+
+TABLE = {**core_aten_decompositions(), **get_decompositions([aten.addmv, aten.rrelu_with_noise_backward])}
+TABLE.pop(aten.native_batch_norm_backward.default, None)  # one kernel from the whole, several from its parts
+TABLE.update(_attention.DECOMPOSITIONS)
+TABLE.update({
+    aten.rand.default: _as(_uniform), aten.rand_like.default: _as(_uniform),
+    aten.randn.default: _as(_normal), aten.randn_like.default: _as(_normal), aten.normal_functional.default: _as(_normal),
+    aten.exponential.default: _as(_exponential), aten.bernoulli.default: _bernoulli, aten.bernoulli.p: _bernoulli,
+    aten.native_dropout.default: _dropout, aten.rrelu_with_noise_functional.default: _rrelu,
+    aten._cdist_forward.default: _distances, aten._cdist_backward.default: _distances_gradient,
+    aten._pdist_forward.default: _pair_distances, aten._pdist_backward.default: _pair_distances_gradient,
+    aten._weight_norm_interface_backward.default: _weight_norm_gradient, aten.addbmm.default: _sum_of_products, aten._trilinear.default: _trilinear,
+})
