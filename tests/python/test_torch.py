@@ -451,7 +451,7 @@ class Torch(unittest.TestCase):
                         functional.unfold(x, 3, padding=1)), (image,)),
             (lambda x: (functional.max_pool3d(x[None], (2, 3, 3), (1, 2, 3), 1, ceil_mode=True), functional.max_pool3d(x, 2, 1), functional.avg_pool3d(x[None], 2, (1, 2, 3), 1, True, False)), (image,)),
             (lambda x, i: (x * i.clamp(0.5, 2.5), i * 3 + 200, torch.where(i > 0, i, 0.5)), (x, torch.arange(-36, 36, dtype=torch.int8).reshape(3, 4, 6))),
-            (lambda x: functional.group_norm(x, 2), (image[:0].reshape(0, 10, 3, 11),))):
+            (lambda x: (functional.group_norm(x.reshape(0, 10, 3, 11), 2), functional.adaptive_max_pool2d(x, (2, 3)), functional.adaptive_avg_pool2d(x, (4, 3))), (image[:0],))):
             torch._dynamo.reset()
             given = [each.clone().requires_grad_(each.is_floating_point()) for each in given]
             with self.assertLogs("nixie.torch", "INFO") as logs:
@@ -639,7 +639,9 @@ class Torch(unittest.TestCase):
 
     def test_optimizers(self):
         """A step that only changes tensors."""
-        for make in (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01), lambda p: torch.optim.Adam(p, 0.01, foreach=False)):
+        for make in (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.01), lambda p: torch.optim.Adam(p, 0.01, foreach=False),
+                     lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, foreach=True), lambda p: torch.optim.AdamW(p, 0.01, foreach=True, amsgrad=True),
+                     lambda p: torch.optim.RMSprop(p, 0.01, foreach=True, centered=True), lambda p: torch.optim.NAdam(p, 0.01, foreach=True)):
             torch._dynamo.reset()
             ours = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
             theirs = copy.deepcopy(ours)

@@ -64,7 +64,7 @@ def _of_floats(node):
     return any(each is not None and each.is_floating_point for each in dtypes)
 
 
-@op("div.Tensor", "div.Scalar")
+@op("div.Tensor", "div.Scalar", "true_divide.Tensor")
 def div(a, b):
     return a / b
 
@@ -134,8 +134,8 @@ def fmod(a, b):
     return nx.where((a < 0) & (rest != 0), rest - abs(b), rest)
 
 
-@op("alias.default", "clone.default", "detach.default", "_to_copy.default", "lift_fresh_copy.default")
-def same(x, **options):
+@op("alias.default", "clone.default", "detach.default", "_to_copy.default", "lift_fresh_copy.default", "convert_element_type.default")
+def same(x, *options, **others):
     return x
 
 
@@ -252,7 +252,9 @@ OPS["new_empty_strided.default"] = lambda x, shape, strides, dtype=None, **optio
 
 
 def _has_numbers(node):
-    return all(isinstance(each, (bool, int, float)) for each in node.args)
+    """Whether all arguments are numbers, or sizes, which have plans of their own."""
+    given = [getattr(each, "meta", {"val": each})["val"] for each in node.args]
+    return all(isinstance(each, (bool, int, float)) or type(each).__name__ == "SymInt" for each in given)
 
 
 @op("scalar_tensor.default", when=_has_numbers)
@@ -260,7 +262,7 @@ def scalar_tensor(value, **options):
     return full((), value, **options)
 
 
-@op("full.default", when=lambda node: all(isinstance(each, int) for each in node.args[0]))
+@op("full.default", when=lambda node: isinstance(node.args[1], (bool, int, float)))
 def full(shape, value, dtype=None, device=None, **options):
     """A number in f64 has all its digits."""
     return nx.full(tuple(shape), value, dtype=dtype if dtype and dtype.is_floating_point else None, device=_where(device))

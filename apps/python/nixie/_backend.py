@@ -86,7 +86,7 @@ class _Supported(OperatorSupportBase):
         if node.op != "call_function" or "is_view" in node.meta:
             return False
         reason = self.reason_against(node)
-        if reason:
+        if reason and any(isinstance(value, torch.Tensor) for value in _values(node)):
             self.missing.setdefault(str(node.target), reason)
         return not reason
 

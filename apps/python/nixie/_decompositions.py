@@ -70,8 +70,12 @@ def _rrelu(x, noise, lower=1 / 8, upper=1 / 3, training=False, generator=None):
 
 
 # ---- distances ----
+def _sizes(difference, p):
+    return difference.abs().amax(-1) if p == math.inf else torch.linalg.vector_norm(difference, p, -1)
+
+
 def _distances(a, b, p, mode=None):
-    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), p, -1)
+    return _sizes(a.unsqueeze(-2) - b.unsqueeze(-3), p)
 
 
 def _slope(difference, distances, p):
@@ -91,7 +95,7 @@ def _of_pairs(x):
 
 
 def _pair_distances(x, p=2.0):
-    return torch.linalg.vector_norm(_of_pairs(x)[2], p, -1)
+    return _sizes(_of_pairs(x)[2], p)
 
 
 def _pair_distances_gradient(g, x, p, distances):
@@ -120,6 +124,19 @@ def _sum_of_products(x, a, b, beta=1, alpha=1):
     return beta * x + alpha * (a @ b).sum(0)
 
 
+# ---- lists of tensors ----
+def _for_each(function):
+    def called(*args, **options):
+        count = next(len(each) for each in args if isinstance(each, (list, tuple)))
+        return [function(*(each[i] if isinstance(each, (list, tuple)) else each for each in args), **options) for i in range(count)]
+
+    return called
+
+
+_OF_LISTS = {**{name: getattr(torch, name) for name in "add sub mul div pow maximum minimum clamp_min clamp_max neg abs sign sqrt rsqrt reciprocal exp log lerp".split()},
+             "addcmul": lambda x, a, b, value=1: x + value * a * b, "addcdiv": lambda x, a, b, value=1: x + value * (a / b), "norm": torch.linalg.vector_norm}
+
+
 TABLE = {**core_aten_decompositions(), **get_decompositions([aten.addmv, aten.rrelu_with_noise_backward])}
 TABLE.pop(aten.native_batch_norm_backward.default, None)  # one kernel from the whole, several from its parts
 TABLE.update(_attention.DECOMPOSITIONS)
@@ -132,3 +149,6 @@ TABLE.update({
     aten._pdist_forward.default: _pair_distances, aten._pdist_backward.default: _pair_distances_gradient,
     aten._weight_norm_interface_backward.default: _weight_norm_gradient, aten.addbmm.default: _sum_of_products, aten._trilinear.default: _trilinear,
 })
+for _name, _function in _OF_LISTS.items():
+    _op = getattr(aten, f"_foreach_{_name}")
+    TABLE.update({getattr(_op, overload): _for_each(_function) for overload in _op.overloads() if not overload.endswith("out")})

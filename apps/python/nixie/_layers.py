@@ -92,7 +92,7 @@ def _largest(x, windows):
     for i, window in enumerate(windows):
         x = nx.take(x, window, axis=first + 2 * i)
     x = nx.permute_dims(x, (*range(first), *range(first, x.ndim, 2), *range(first + 1, x.ndim, 2)))
-    x = nx.reshape(x, (*x.shape[: first + len(windows)], -1))
+    x = nx.reshape(x, (*x.shape[: first + len(windows)], math.prod(window.shape[1] for window in windows)))
     rest, position, stride = nx.argmax(x, axis=-1), 0, 1
     for i, window in reversed(list(enumerate(windows))):
         number = nx._core.coordinate(list(rest.shape), first + i, x.device)
@@ -123,8 +123,9 @@ def _declare_poolings(axes):
 
     @op(f"adaptive_max_pool{axes}d_backward.default")
     def adaptive_max_pool_backward(g, x, positions):
-        flat = (*x.shape[:-axes], -1)
-        return nx.reshape(scatter_add(nx.reshape(nx.zeros_like(x), flat), -1, nx.reshape(positions, flat), nx.reshape(g, flat)), x.shape)
+        zeros = nx.zeros((*x.shape[:-axes], math.prod(x.shape[-axes:])), dtype=g.dtype, device=g.device)
+        flat = (*g.shape[:-axes], math.prod(g.shape[-axes:]))
+        return nx.reshape(scatter_add(zeros, -1, nx.reshape(positions, flat), nx.reshape(g, flat)), x.shape)
 
     op(f"avg_pool{axes}d.default", when=_has_no_divisor(6))(mean)
 
@@ -138,7 +139,7 @@ def _declare_poolings(axes):
             return mean(x, [size // count for size, count in zip(x.shape[-axes:], sizes)])
         for axis, count in enumerate(sizes, x.ndim - axes):
             rows = _means(x.shape[axis], count, x)
-            parts = x @ rows.T if axis == x.ndim - 1 else rows @ nx.reshape(x, (*x.shape[: axis + 1], -1))
+            parts = x @ rows.T if axis == x.ndim - 1 else rows @ nx.reshape(x, (*x.shape[: axis + 1], math.prod(x.shape[axis + 1 :])))
             x = nx.reshape(parts, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
         return x
 

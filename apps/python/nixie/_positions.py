@@ -88,7 +88,7 @@ def masked_scatter(x, mask, values):
     return nx.where(mask, nx.reshape(nx.take(values, nx.maximum(counts - 1, 0)), x.shape), x)
 
 
-@op("masked_scatter_backward.default", when=lambda node: math.prod(node.args[2]) > 0)
+@op("masked_scatter_backward.default", when=lambda node: node.meta["val"].numel() > 0)
 def masked_scatter_backward(g, mask, sizes):
     return gradients_of(lambda values: masked_scatter(g, mask, values), g, nx.zeros(tuple(sizes), dtype=g.dtype, device=g.device))[0]
 
