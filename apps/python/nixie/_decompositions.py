@@ -124,6 +124,35 @@ def _sum_of_products(x, a, b, beta=1, alpha=1):
     return beta * x + alpha * (a @ b).sum(0)
 
 
+# ---- bags of embeddings ----
+MEAN, LARGEST = 1, 2
+
+
+def _bags(weight, indices, offsets, by_frequency=False, mode=0, is_sparse=False, factors=None, has_end=False, padding=-1):
+    """The sum or mean of each bag, the bag of each index, and twice the sizes of bags, of which the second is for the largest."""
+    if mode == LARGEST or is_sparse or by_frequency:
+        return NotImplemented
+    offsets = offsets[:-1] if has_end else offsets
+    bags = torch.searchsorted(offsets, torch.arange(indices.size(0), dtype=offsets.dtype, device=offsets.device), right=True) - 1
+    counts = indices != padding
+    sizes = torch.zeros_like(offsets).index_add(0, bags, counts.to(offsets.dtype))
+    rows = weight[indices] if factors is None else weight[indices] * factors.unsqueeze(1)
+    sums = weight.new_zeros(offsets.size(0), weight.size(1)).index_add(0, bags, torch.where(counts.unsqueeze(1), rows, 0.0))
+    return sums / sizes.clamp(min=1).unsqueeze(1) if mode == MEAN else sums, bags.to(indices.dtype), sizes, sizes
+
+
+def _bags_gradient(g, indices, offsets, bags, sizes, largest, count, by_frequency, mode, is_sparse, factors, padding=-1):
+    if mode == LARGEST or is_sparse or by_frequency:
+        return NotImplemented
+    g = (g / sizes.clamp(min=1).unsqueeze(1) if mode == MEAN else g)[bags]
+    g = g if factors is None else g * factors.unsqueeze(1)
+    return g.new_zeros(count, g.size(1)).index_add(0, indices, torch.where((indices != padding).unsqueeze(1), g, 0.0))
+
+
+def _factors_gradient(g, weight, indices, offsets, bags, mode, padding=-1):
+    return torch.where(indices != padding, (g[bags] * weight[indices]).sum(1), 0.0)
+
+
 # ---- lists of tensors ----
 def _for_each(function):
     def called(*args, **options):
@@ -148,6 +177,7 @@ TABLE.update({
     aten._cdist_forward.default: _distances, aten._cdist_backward.default: _distances_gradient,
     aten._pdist_forward.default: _pair_distances, aten._pdist_backward.default: _pair_distances_gradient,
     aten._weight_norm_interface_backward.default: _weight_norm_gradient, aten.addbmm.default: _sum_of_products, aten._trilinear.default: _trilinear,
+    aten._embedding_bag.default: _bags, aten._embedding_bag_backward.default: _bags_gradient, aten._embedding_bag_per_sample_weights_backward.default: _factors_gradient,
 })
 for _name, _function in _OF_LISTS.items():
     _op = getattr(aten, f"_foreach_{_name}")
