@@ -600,7 +600,7 @@ class Torch(unittest.TestCase):
     def test_results_that_are_views(self):
         """Also where their sizes are symbols, of which torch makes results anew by their strides."""
         for function in (lambda x: x[:, x.shape[1] // 2 :], lambda x: x[:1].permute(0, 2, 1).reshape(x.shape[2], -1), lambda x: x.view(x.shape[0], 2, x.shape[1] // 2, -1).permute(0, 2, 1, 3),
-                         lambda x: (x * 2, x.mT, x.mT + 1), lambda x: x.split(x.shape[1] // 2, 1), lambda x: x[1].unbind(1), lambda x: (lambda y: (y, y[:, x.shape[1] // 2 :], y.mT))(x * 2)):
+                         lambda x: (x * 2, x.mT, x.mT + 1), lambda x: x.split(x.shape[1] // 2, 1), lambda x: x[1].unbind(1), lambda x: x.tanh().view(-1), lambda x: (lambda y: (y, y[:, x.shape[1] // 2 :], y.mT))(x * 2)):
             for is_dynamic in (False, True):
                 for needs_gradient in (False, True):
                     torch._dynamo.reset()

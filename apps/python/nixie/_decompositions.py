@@ -12,12 +12,12 @@ aten = torch.ops.aten
 
 # ---- random numbers: torch draws a seed, nixie the rest ----
 @torch.library.custom_op("nixie::drawn", mutates_args=())
-def _random(sizes: list[int], kind: str, seed: torch.Tensor, stream: int) -> torch.Tensor:
+def _drawn_by_seed(sizes: list[int], kind: str, seed: torch.Tensor, stream: int) -> torch.Tensor:
     """f32 of kind "uniform", in [0, 1), or "normal"."""
     return (torch.randn if kind == "normal" else torch.rand)(sizes, device=seed.device)
 
 
-@_random.register_fake
+@_drawn_by_seed.register_fake
 def _(sizes, kind, seed, stream):
     return torch.empty(sizes, device=seed.device)
 
@@ -54,7 +54,7 @@ def _exponential(sizes, dtype, device, rate=1.0):
 
 
 def _bernoulli(x, p=None, generator=None):
-    return (_drawn(x.shape, x.device) < (x if p is None else p)).to(x.dtype)
+    return NotImplemented if generator is not None else (_drawn(x.shape, x.device) < (x if p is None else p)).to(x.dtype)
 
 
 def _dropout(x, p, train):
@@ -65,6 +65,8 @@ def _dropout(x, p, train):
 
 
 def _rrelu(x, noise, lower=1 / 8, upper=1 / 3, training=False, generator=None):
+    if generator is not None:
+        return NotImplemented
     slope = lower + (upper - lower) * _drawn(x.shape, x.device).to(x.dtype) if training else torch.full_like(x, (lower + upper) / 2)
     return torch.where(x <= 0, slope * x, x), torch.where(x <= 0, slope, 1.0)
 

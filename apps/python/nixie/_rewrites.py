@@ -223,15 +223,15 @@ def _is_view(node):
 
 def view_results(graph):
     """A result that is a view of an argument or of another result becomes torch's view of that: it costs nothing, and torch, which makes
-    such results anew by their strides, finds its own. What is saved for the backward pass is dense."""
+    such results anew by their strides, finds its own. What is saved for the backward pass alone is dense, in a layout of ours."""
     output = graph.output_node()
-    results = output.all_input_nodes
+    results = [each for each in output.all_input_nodes if "is_saved" not in each.meta]
     for result in results:
         views, source = [], result
         while _is_view(source) and (not views or source not in results):
             views.append(source)
             source = source.args[0]
-        if views and "is_saved" not in result.meta and (source.op == "placeholder" or source in results):
+        if views and (source.op == "placeholder" or source in results):
             for view in reversed(views):
                 with graph.inserting_before(output):
                     viewed = graph.node_copy(view)
