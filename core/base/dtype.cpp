@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ostream>
 
@@ -21,8 +22,12 @@ constexpr std::array<Row, kDtypeCount> kRows{{{"f64", 8},
                                               {"f8e5m2", 1},
                                               {"i64", 8},
                                               {"i32", 4},
-                                              {"u8", 1},
+                                              {"i16", 2},
                                               {"i8", 1},
+                                              {"u64", 8},
+                                              {"u32", 4},
+                                              {"u16", 2},
+                                              {"u8", 1},
                                               {"bool", 1}}};
 
 const Row& row(Dtype dtype) {
@@ -50,27 +55,28 @@ Dtype dtype_named(std::string_view name) {
 
 bool is_floating(Dtype dtype) { return dtype <= Dtype::f8e5m2; }
 bool is_f8(Dtype dtype) { return dtype == Dtype::f8e4m3 || dtype == Dtype::f8e5m2; }
+bool is_unsigned(Dtype dtype) { return dtype >= Dtype::u64 && dtype <= Dtype::u8; }
 
 Dtype compute_dtype(Dtype dtype) {
-  if (dtype == Dtype::f64 || dtype == Dtype::i64) return dtype;
-  return is_floating(dtype) ? Dtype::f32 : Dtype::i32;
+  if (size_of(dtype) == 8) return dtype;
+  return is_floating(dtype) ? Dtype::f32 : dtype == Dtype::u32 ? Dtype::i64 : Dtype::i32;
 }
+Dtype plan_dtype(Dtype dtype) { return dtype == Dtype::u64 ? Dtype::i64 : dtype; }
 
 Dtype gradient_dtype(Dtype dtype) { return is_f8(dtype) ? Dtype::f32 : dtype; }
 Dtype sum_dtype(Dtype dtype) {
   if (is_f8(dtype)) return Dtype::f32;
-  return is_floating(dtype) || dtype == Dtype::i32 ? dtype : Dtype::i64;
+  return is_unsigned(dtype) ? Dtype::u64 : is_floating(dtype) || dtype == Dtype::i32 ? dtype : Dtype::i64;
 }
-Dtype product_dtype(Dtype dtype) {
-  if (is_f8(dtype)) return Dtype::f32;
-  return is_floating(dtype) || dtype == Dtype::i64 ? dtype : Dtype::i32;
-}
+Dtype product_dtype(Dtype dtype) { return is_floating(dtype) ? gradient_dtype(dtype) : compute_dtype(dtype); }
 
 Dtype promote(Dtype a, Dtype b) {
   if (a > b) std::swap(a, b);
   if (is_f8(a) || (a == Dtype::f16 && b == Dtype::bf16)) return Dtype::f32;
-  if (a == b) return a;
-  return is_floating(a) || a == Dtype::i64 || b == Dtype::boolean ? a : Dtype::i32;
+  if (is_floating(a) || is_unsigned(a) || !is_unsigned(b)) return a;
+  for (const Dtype both : {Dtype::i16, Dtype::i32, Dtype::i64})
+    if (size_of(both) >= std::max(size_of(a), 2 * size_of(b))) return both;
+  return Dtype::f64;
 }
 
 Half::Half(float value) {

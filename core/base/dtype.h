@@ -16,9 +16,9 @@
 
 namespace nixie {
 
-/// Element types. f64 computes in double, i64 in 64-bit integer, the other integers and bool in 32-bit integer,
-/// everything else in float. `boolean` is named "bool".
-enum class Dtype : std::uint8_t { f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, u8, i8, boolean };
+/// Element types. f64 computes in double, i64, u64 and u32 in 64-bit integer, the other integers and bool in 32-bit
+/// integer, everything else in float. `boolean` is named "bool".
+enum class Dtype : std::uint8_t { f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
 /// IEEE binary16, for storage only; conversions round to nearest even.
 struct Half {
@@ -52,8 +52,8 @@ using F8e4m3 = Float8<3>;
 using F8e5m2 = Float8<2>;
 
 /// The C++ element types, in Dtype's order.
-using ElementTypes = std::tuple<double, float, Half, Bfloat16, F8e4m3, F8e5m2, std::int64_t, std::int32_t, std::uint8_t,
-                                std::int8_t, bool>;
+using ElementTypes = std::tuple<double, float, Half, Bfloat16, F8e4m3, F8e5m2, std::int64_t, std::int32_t, std::int16_t,
+                                std::int8_t, std::uint64_t, std::uint32_t, std::uint16_t, std::uint8_t, bool>;
 inline constexpr int kDtypeCount = std::tuple_size_v<ElementTypes>;
 
 /// Bytes per element.
@@ -69,29 +69,27 @@ bool is_floating(Dtype dtype);
 /// Whether it is an 8-bit float. Arithmetic on these gives f32; views, concatenations and choices of elements keep
 /// them.
 bool is_f8(Dtype dtype);
-/// The type that arithmetic on `dtype` uses: f64, f32, i64 or i32.
+/// Whether it is u64, u32, u16 or u8.
+bool is_unsigned(Dtype dtype);
+/// The type that arithmetic on `dtype` uses: f64, f32, i64, i32 or u64.
 Dtype compute_dtype(Dtype dtype);
+/// The type that plans, and so backends, have for it: i64 for u64, the same bits; others as they are.
+Dtype plan_dtype(Dtype dtype);
 /// The type of a value's gradient: f32 for 8-bit floats; others keep theirs.
 Dtype gradient_dtype(Dtype dtype);
-/// The type of sums and products of many elements: i64 for u8, i8 and bool, as in numpy, f32 for 8-bit floats; others
-/// keep theirs.
+/// The type of sums and products of many elements: u64 for unsigned integers, i64 for i16, i8 and bool, as in numpy,
+/// f32 for 8-bit floats; others keep theirs.
 Dtype sum_dtype(Dtype dtype);
-/// The type of matrix products and convolutions: i32 for u8, i8 and bool, which is exact for up to 2^31 / 255^2 =
-/// 33,025 terms of bytes, f32 for 8-bit floats; others keep theirs.
+/// The type of matrix products and convolutions: that of arithmetic on integers and bool, where i32 is exact for up to
+/// 2^31 / 255^2 = 33,025 terms of bytes, f32 for 8-bit floats; others keep theirs.
 Dtype product_dtype(Dtype dtype);
 
 /// The result type of arithmetic on two arrays:
-///         f64  f32  f16  bf16 f8.. i64  i32  u8   i8   bool
-///   f64   f64  f64  f64  f64  f64  f64  f64  f64  f64  f64
-///   f32   f64  f32  f32  f32  f32  f32  f32  f32  f32  f32
-///   f16   f64  f32  f16  f32  f16  f16  f16  f16  f16  f16
-///   bf16  f64  f32  f32  bf16 bf16 bf16 bf16 bf16 bf16 bf16
-///   f8..  f64  f32  f16  bf16 f32  f32  f32  f32  f32  f32
-///   i64   f64  f32  f16  bf16 f32  i64  i64  i64  i64  i64
-///   i32   f64  f32  f16  bf16 f32  i64  i32  i32  i32  i32
-///   u8    f64  f32  f16  bf16 f32  i64  i32  u8   i32  u8
-///   i8    f64  f32  f16  bf16 f32  i64  i32  i32  i8   i8
-///   bool  f64  f32  f16  bf16 f32  i64  i32  u8   i8   bool
+///   floats                 the wider one; f16 with bf16, and two of 8 bits: f32
+///   a float and another    the float; of 8 bits: f32
+///   integers of one sign   the wider one
+///   i.. with u..           the narrowest i.. that holds both; with u64: f64
+///   bool and another       the other
 /// A C++ number is weakly typed: it takes the type of the array beside it (a fraction beside integers gives f32, an
 /// integer beside bools i32).
 Dtype promote(Dtype a, Dtype b);
@@ -114,10 +112,10 @@ decltype(auto) visit_dtype(Dtype dtype, Function&& function) {
   return function(std::tuple_element_t<i, ElementTypes>{});
 }
 
-/// The same with the C++ type that arithmetic on `dtype` uses.
+/// The same with the C++ type in which backends compute with it.
 template <class Function>
 decltype(auto) visit_compute_dtype(Dtype dtype, Function&& function) {
-  const Dtype type = compute_dtype(dtype);
+  const Dtype type = plan_dtype(compute_dtype(dtype));
   if (type == Dtype::f32) return function(float{});
   if (type == Dtype::f64) return function(double{});
   if (type == Dtype::i64) return function(std::int64_t{});
@@ -138,10 +136,10 @@ template <class Integer>
 requires std::is_integral_v<Integer>
 float round_to_odd(Integer value) {
   constexpr auto kExact = std::int64_t{1} << 53;  // up to here a double holds every whole number
-  const std::int64_t wide = value;
   if constexpr (sizeof(Integer) < 4) return static_cast<float>(value);
-  if (sizeof(Integer) == 4 || (wide <= kExact && wide >= -kExact)) return round_to_odd(static_cast<double>(value));
-  return round_to_odd(0x1p12 * static_cast<double>((wide >> 12) | ((wide & 0xfff) != 0 ? 1 : 0)));
+  if (std::cmp_less_equal(+value, kExact) && std::cmp_greater_equal(+value, -kExact))
+    return round_to_odd(static_cast<double>(value));
+  return round_to_odd(0x1p12 * static_cast<double>((value >> 12) | ((value & 0xfff) != 0 ? 1 : 0)));
 }
 
 /// Whether T is a float of 16 or 8 bits, for storage only.
@@ -163,11 +161,14 @@ To convert(From value) {
     return value != From{};
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(value);
+  } else if constexpr (std::is_integral_v<From>) {
+    if (std::cmp_less(+value, std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    if (std::cmp_greater(+value, std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+    return static_cast<To>(value);
   } else {
-    const double number = static_cast<double>(value);
-    if (number != number) return To{0};
-    if (number <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    if (number >= static_cast<double>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+    if (value != value) return To{0};
+    if (value <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    if (value >= static_cast<From>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
     return static_cast<To>(value);
   }
 }

@@ -96,10 +96,18 @@ Handle file_type(Dtype dtype) {
       return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
     case Dtype::i32:
       return {H5Tcopy(H5T_STD_I32LE), H5Tclose};
-    case Dtype::u8:
-      return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
+    case Dtype::i16:
+      return {H5Tcopy(H5T_STD_I16LE), H5Tclose};
     case Dtype::i8:
       return {H5Tcopy(H5T_STD_I8LE), H5Tclose};
+    case Dtype::u64:
+      return {H5Tcopy(H5T_STD_U64LE), H5Tclose};
+    case Dtype::u32:
+      return {H5Tcopy(H5T_STD_U32LE), H5Tclose};
+    case Dtype::u16:
+      return {H5Tcopy(H5T_STD_U16LE), H5Tclose};
+    case Dtype::u8:
+      return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
     case Dtype::boolean:
       break;
   }

@@ -40,7 +40,7 @@ dlpack::Type type_of(Dtype dtype) {
                             : dtype == Dtype::f8e4m3  ? dlpack::kF8e4m3
                             : dtype == Dtype::f8e5m2  ? dlpack::kF8e5m2
                             : is_floating(dtype)      ? dlpack::kFloat
-                            : dtype == Dtype::u8      ? dlpack::kUint
+                            : is_unsigned(dtype)      ? dlpack::kUint
                             : dtype == Dtype::boolean ? dlpack::kBool
                                                       : dlpack::kInt;
   return {code, bits, 1};

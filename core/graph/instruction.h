@@ -16,13 +16,13 @@
 namespace nixie {
 
 /// The operation of an instruction on registers a, b, c (`args`). `T` is the instruction's type: f32,
-/// f64, i64 or i32.
+/// f64, i64 or i32; u64 is the same bits in i64 (core/passes/unsigned_code.h).
 enum class Primitive : std::uint8_t {
   // Sources of values
   parameter,   ///< input `index` of a formula; replaced by a register before a backend sees it
   constant,    ///< `value`
   scalar,      ///< number `index` of the plan's scalars
-  load,        ///< the kernel's load `index`, converted to T
+  load,        ///< the kernel's load `index`; T is the compute type of its slot
   carried,     ///< the kernel's carried value `index`, of an earlier stage
   head,        ///< the value the kernel's head computed
   coordinate,  ///< position along domain axis `index`, T = i32

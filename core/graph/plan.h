@@ -16,9 +16,9 @@ namespace nixie {
 /// are bound when the plan runs; others are in the arena.
 struct Slot {
   std::string name = {};
-  Dtype dtype = Dtype::f32;
-  Shape shape = {};      ///< logical
-  Strides strides = {};  ///< physical, dense, in elements
+  Dtype dtype = Dtype::f32;  ///< no u64 (plan_dtype)
+  Shape shape = {};          ///< logical
+  Strides strides = {};      ///< physical, dense, in elements
   bool external = false;
   std::int64_t offset = 0;  ///< bytes into the arena, a multiple of 256
   std::int64_t size_bytes() const { return shape.size() * size_of(dtype); }
@@ -88,7 +88,7 @@ struct Kernel {
   Axes reduced = {};
   std::optional<Head> head = {};
   std::vector<Access> loads = {}, stores = {};
-  std::vector<Dtype> carried = {};  ///< types of the carried values: f32, f64 or i32
+  std::vector<Dtype> carried = {};  ///< types of the carried values: f32, f64, i32 or i64
   std::vector<Stage> stages = {};
 };
 

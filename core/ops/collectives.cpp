@@ -15,8 +15,8 @@ Tensor collective(CollectiveKind kind, const World& world, const Tensor& x, cons
 
 void check_type(const char* name, const Tensor& x) {
   const Dtype dtype = x.dtype();
-  check((is_floating(dtype) && !is_f8(dtype)) || dtype == Dtype::i32 || dtype == Dtype::i64, name, ": the values are ",
-        dtype, ", expected a floating type of 16 bits or more, i32 or i64; cast them");
+  check((is_floating(dtype) && !is_f8(dtype)) || dtype == Dtype::i32 || size_of(dtype) == 8, name, ": the values are ",
+        dtype, ", expected a floating type of 16 bits or more, i32, i64 or u64; cast them");
 }
 
 // A sum over ranks of a view that repeats or reorders whole arrays is the view of the sum.

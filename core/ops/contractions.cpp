@@ -33,8 +33,8 @@ int bounded_stride(std::int64_t in, std::int64_t window, int stride, int pad, in
 
 Dtype dtype_of_product(const Tensor& a, const Tensor& b) {
   const Dtype dtype = product_dtype(promote(a.dtype(), b.dtype()));
-  check(dtype != Dtype::i64, "a product of ", a.dtype(), " and ", b.dtype(),
-        ": matrix products and convolutions are not computed in i64; cast to i32 or f64");
+  check(is_floating(dtype) || dtype == Dtype::i32, "a product of ", a.dtype(), " and ", b.dtype(),
+        ": matrix products and convolutions are not computed in ", dtype, "; cast to i32 or f64");
   return dtype;
 }
 
@@ -203,7 +203,9 @@ std::int64_t positions(const Pool& op) {
 Tensor pool_node(const Pool& op, PoolRole role, std::vector<Tensor> inputs, const Shape& shape) {
   Pool with_role = op;
   with_role.role = role;
-  check(inputs[0].dtype() != Dtype::i64, "pooling is not computed in i64; cast to i32 or f64");
+  const Dtype computed = compute_dtype(inputs[0].dtype());
+  check(is_floating(computed) || computed == Dtype::i32, "pooling is not computed in ", computed,
+        "; cast to i32 or f64");
   Dtype dtype = inputs[0].dtype();
   if (role == PoolRole::index) {
     constexpr auto kMost = std::numeric_limits<std::int32_t>::max();

@@ -23,8 +23,12 @@ Tensor ordered(const Labelled& x, const std::string& labels) {
   return permute(x.value, order);
 }
 
-// A sum of the type that products have: those of i64 are refused.
-Tensor sum_over(const Tensor& x, const Axes& axes) { return retype(sum(x, axes, false), product_dtype(x.dtype())); }
+// A sum of the type that products have, of integers modulo 2^bits like these.
+Tensor sum_over(const Tensor& x, const Axes& axes) {
+  const Tensor y = sum(x, axes, false);
+  const Dtype dtype = product_dtype(x.dtype());
+  return is_floating(dtype) ? retype(y, dtype) : wrap(y, dtype);
+}
 
 // A label twice in one operand is its diagonal.
 Labelled without_repeats(Labelled x) {

@@ -42,7 +42,7 @@ Dtype promoted(const std::vector<Tensor>& inputs, std::size_t first) {
 // 8-bit floats are computed as the promoted type, alone as f32; a choice among elements of one such type has that type.
 void widen(const ElementwiseInfo& op, std::vector<Tensor>& inputs) {
   const ResultType result = op.traits.result;
-  if (result == ResultType::cast || result == ResultType::retyped) return;
+  if (result == ResultType::cast || result == ResultType::wrapped || result == ResultType::retyped) return;
   if (result == ResultType::selected && inputs[1].dtype() == inputs[2].dtype()) return;
   const Dtype wide = gradient_dtype(promoted(inputs, result == ResultType::selected ? 1 : 0));
   for (Tensor& x : inputs)
@@ -59,6 +59,10 @@ Dtype result_dtype(const ElementwiseInfo& op, const std::vector<Tensor>& inputs,
     case ResultType::integer:
       check(!is_floating(dtype), op.name, ": input is ", dtype, ", expected an integer type");
       return dtype;
+    case ResultType::wrapped:
+      check(!is_floating(cast) && cast != Dtype::boolean, op.name, ": the type is ", cast,
+            ", expected an integer type");
+      return cast;
     case ResultType::cast:
     case ResultType::retyped:
       return cast;

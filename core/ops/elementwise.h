@@ -157,6 +157,7 @@ enum class ResultType : std::uint8_t {
   integer,   ///< the inputs', which must be integers
   selected,  ///< the promoted type of all inputs but the first, which is a condition: cast to bool
   cast,      ///< chosen by the caller; halves are rounded at once
+  wrapped,   ///< an integer type chosen by the caller, which takes the last bits
   retyped,   ///< chosen by the caller; halves are rounded when they are stored, as in all arithmetic
 };
 
@@ -168,7 +169,8 @@ struct Domain {
 struct ElementwiseTraits {
   ResultType result = ResultType::promoted;
   Domain domain;
-  bool is_listed = true;  ///< in all_elementwise; not for ops that a program makes while it runs
+  bool is_listed =
+      true;  ///< in all_elementwise; not for ops that a program makes while it runs, or of ResultType::wrapped
 };
 
 struct ElementwiseInfo {
@@ -180,7 +182,7 @@ struct ElementwiseInfo {
   std::function<Gradients(const Tensor& g, const Tensor& y, std::span<const Tensor> x)> gradient;
 };
 
-/// The type a Map node's formula is computed in: f32, f64, i64 or i32.
+/// The type a Map node's formula is computed in: f32, f64, i64, i32 or u64.
 Dtype map_compute_dtype(const Node& node);
 
 /// Whether the value is a number of its type also where it is not stored: computed halves are not.
@@ -253,7 +255,7 @@ class Elementwise {
   }
   /// The op on inputs of broadcastable shapes; throws if shapes or types do not match.
   Tensor call(std::vector<Tensor> inputs) const { return call(std::move(inputs), Dtype::f32); }
-  /// The same with the result type, for ops of ResultType::cast and retyped.
+  /// The same with the result type, for ops of ResultType::cast, wrapped and retyped.
   Tensor call(std::vector<Tensor> inputs, Dtype result) const;
   const ElementwiseInfo& info() const { return *info_; }
   const std::shared_ptr<const ElementwiseInfo>& shared_info() const { return info_; }

@@ -5,6 +5,7 @@
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 
@@ -55,6 +56,7 @@ constexpr Domain kPositive{0.2, 3}, kUnit{-0.9, 0.9};
 constexpr ElementwiseTraits kFloating{.result = ResultType::floating, .domain = {}};
 constexpr ElementwiseTraits kBoolean{.result = ResultType::boolean, .domain = {}};
 constexpr ElementwiseTraits kInteger{.result = ResultType::integer, .domain = {0, 9}};
+constexpr ElementwiseTraits kWrapped{.result = ResultType::wrapped, .domain = {}, .is_listed = false};
 constexpr ElementwiseTraits floating(Domain domain) { return {.result = ResultType::floating, .domain = domain}; }
 
 /// A C++ number, which takes its type from the other operand; null for anything else.
@@ -239,6 +241,7 @@ const Elementwise cast_op{"cast",
                                                           : Gradients{{}};
                           },
                           {.result = ResultType::cast, .domain = {}}};
+const Elementwise wrap_op{"wrap", [](auto x) { return x; }, NoGradient{}, kWrapped};
 const Elementwise retype_op{"retype",
                             [](auto x) { return x; },
                             [](T g, T, T x) {
@@ -252,6 +255,7 @@ const Elementwise bit_and_op{"bit_and", [](auto a, auto b) { return a & b; }, No
 const Elementwise bit_or_op{"bit_or", [](auto a, auto b) { return a | b; }, NoGradient{}, kInteger};
 const Elementwise bit_xor_op{"bit_xor", [](auto a, auto b) { return a ^ b; }, NoGradient{}, kInteger};
 const Elementwise bit_not_op{"bit_not", [](auto x) { return ~x; }, NoGradient{}, kInteger};
+const Elementwise flip_sign_op{"flip_sign", [](auto x) { return x ^ -0x1p63; }, NoGradient{}, kWrapped};
 const Elementwise shift_left_op{"shift_left", [](auto a, auto b) { return a << b; }, NoGradient{}, kInteger};
 const Elementwise shift_right_op{"shift_right", [](auto a, auto b) { return a >> b; }, NoGradient{}, kInteger};
 
@@ -284,6 +288,9 @@ Tensor where(T condition, T a, T b) { return where_op(condition, a, b); }
 Tensor cast(T x, Dtype dtype) { return x.dtype() == dtype && is_rounded(x) ? x : cast_op.call({x}, dtype); }
 Tensor widened(T x) { return is_f8(x.dtype()) ? retype(x, Dtype::f32) : x; }
 Tensor floating(T x) { return is_floating(x.dtype()) ? widened(x) : cast(x, Dtype::f32); }
+Tensor wrap(T x, Dtype dtype) { return x.dtype() == dtype ? x : wrap_op.call({x}, dtype); }
+Tensor as_ordered(T x) { return x.dtype() == Dtype::u64 ? flip_sign_op.call({x}, Dtype::i64) : x; }
+Tensor from_ordered(T x, Dtype dtype) { return x.dtype() == dtype ? x : flip_sign_op.call({x}, dtype); }
 Tensor retype(T x, Dtype dtype) { return x.dtype() == dtype ? x : retype_op.call({x}, dtype); }
 Tensor pow(T a, T b) { return pow_op(a, b); }
 Tensor fmod(T a, T b) { return fmod_op(a, b); }

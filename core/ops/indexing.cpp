@@ -5,6 +5,7 @@
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 
@@ -178,9 +179,12 @@ Gradients gradient(const Gather& op, const Tensor& g, const Tensor&, const std::
 namespace {
 
 Tensor reduce_at(ReduceKind kind, const Shape& shape, int axis, const Tensor& indices, const Tensor& given) {
-  const Tensor updates = widened(given);
+  const bool orders = kind == ReduceKind::max || kind == ReduceKind::min;
+  const Tensor updates = orders ? as_ordered(widened(given)) : widened(given);
   const Tensor order = argsort(reshape(from_start(indices, shape[axis]), {-1}));
-  return Tensor::make(Scatter{axis, kind}, {updates, cast(indices, Dtype::i32), order}, shape, updates.dtype());
+  const Tensor y =
+      Tensor::make(Scatter{axis, kind}, {updates, cast(indices, Dtype::i32), order}, shape, updates.dtype());
+  return from_ordered(y, gradient_dtype(given.dtype()));
 }
 
 }  // namespace

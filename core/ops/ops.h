@@ -47,6 +47,8 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);  ///< a
 /// To integers: toward zero, saturating, NaN as 0. To f16, bf16 and 8-bit floats: rounded here, whether or not the
 /// value is ever stored, also from the same type.
 Tensor cast(const Tensor& x, Dtype dtype);
+/// To an integer type modulo 2^bits, where a cast saturates: as C++ converts integers, and as arithmetic wraps around.
+Tensor wrap(const Tensor& x, Dtype dtype);
 Tensor floating(const Tensor& x);  ///< integers and 8-bit floats as f32, other floating types as they are
 Tensor widened(const Tensor& x);   ///< 8-bit floats as f32, other types as they are
 /// A cast that only chooses the storage type: a half is rounded when it is stored, like sums and products of halves.
@@ -230,9 +232,9 @@ Tensor cummin(const Tensor& x, int axis);
 
 // ---- reductions (reductions.cpp; tests/core/reductions_test.cpp): over the axes; without axes over all ----
 Tensor sum(const Tensor& x);
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< of u8, i8 and bool i64
+Tensor sum(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< its type is sum_dtype(x.dtype())
 Tensor prod(const Tensor& x);
-Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< of u8, i8 and bool i64
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdims = true);  ///< as sum
 Tensor max(const Tensor& x);
 Tensor max(const Tensor& x, const Axes& axes, bool keepdims = true);
 Tensor min(const Tensor& x);

@@ -4,6 +4,7 @@
 
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 namespace {
@@ -51,6 +52,12 @@ Tensor reduce(ReduceKind kind, const Tensor& given, const Axes& axes, bool keepd
     y = picks ? zeros(kept, dtype) : retype(x, dtype);
   }
   return keepdims ? y : squeeze(y, named);
+}
+
+Tensor extreme(ReduceKind kind, const Tensor& x, const Axes& axes, bool keepdims) {
+  const Tensor values = as_ordered(x);
+  const Tensor y = reduce(kind, values, axes, keepdims, gradient_dtype(values.dtype()));
+  return from_ordered(y, gradient_dtype(x.dtype()));
 }
 
 // Halves are summed in f32: a sum of squares overflows f16 long before its mean or its root does.
@@ -106,12 +113,8 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::prod, x, axes, keepdims, sum_dtype(x.dtype()));
 }
-Tensor max(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::max, x, axes, keepdims, gradient_dtype(x.dtype()));
-}
-Tensor min(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::min, x, axes, keepdims, gradient_dtype(x.dtype()));
-}
+Tensor max(const Tensor& x, const Axes& axes, bool keepdims) { return extreme(ReduceKind::max, x, axes, keepdims); }
+Tensor min(const Tensor& x, const Axes& axes, bool keepdims) { return extreme(ReduceKind::min, x, axes, keepdims); }
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims) {
   const Tensor values = floating(x);
   return reduce(ReduceKind::mean, values, axes, keepdims, values.dtype());
@@ -123,10 +126,10 @@ Tensor stddev(const Tensor& x, const Axes& axes, bool keepdims) {
   return narrow(flat_root(wide_variance(x, axes)), x, axes, keepdims);
 }
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::argmax, x, axes, keepdims, Dtype::i32);
+  return reduce(ReduceKind::argmax, as_ordered(x), axes, keepdims, Dtype::i32);
 }
 Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce(ReduceKind::argmin, x, axes, keepdims, Dtype::i32);
+  return reduce(ReduceKind::argmin, as_ordered(x), axes, keepdims, Dtype::i32);
 }
 
 Tensor sum(const Tensor& x) { return sum(x, all_axes(x.shape()), false); }

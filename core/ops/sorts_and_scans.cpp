@@ -5,6 +5,7 @@
 
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // The first `count` positions in order.
 Tensor first_in_order(const Tensor& x, int axis, std::int64_t count, bool descending) {
   check(x.shape()[axis] <= std::int64_t{1} << 30, "argsort: axis ", axis, " of ", x.shape(), " is longer than 2^30");
-  return Tensor::make(ArgSort{axis, descending}, {widened(x)}, x.shape().with(axis, count), Dtype::i32);
+  return Tensor::make(ArgSort{axis, descending}, {as_ordered(widened(x))}, x.shape().with(axis, count), Dtype::i32);
 }
 
 Tensor scan(const Tensor& x, const Scan& op, Dtype dtype) { return Tensor::make(op, {widened(x)}, x.shape(), dtype); }
@@ -22,7 +23,7 @@ Tensor extreme(const char* name, ReduceKind kind, const Tensor& x, int axis) {
   const int at = x.shape().normal_axis(axis);
   check(x.shape()[at] <= std::numeric_limits<std::int32_t>::max(), name, ": axis ", at, " of ", x.shape(),
         " has more positions than i32 counts");
-  return take_along_axis(x, scan(x, {.kind = kind, .axis = at}, Dtype::i32), at);
+  return take_along_axis(x, scan(as_ordered(x), {.kind = kind, .axis = at}, Dtype::i32), at);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ bool leads_to_any(const std::vector<std::set<int>>& after, int from, const std::
 
 int KernelBuilder::add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name) {
   plan_.slots.push_back(
-      {.name = name, .dtype = x.dtype(), .shape = x.shape(), .strides = strides, .external = external});
+      {.name = name, .dtype = plan_dtype(x.dtype()), .shape = x.shape(), .strides = strides, .external = external});
   const int slot = static_cast<int>(plan_.slots.size()) - 1;
   if (external) plan_.externals.push_back(slot);
   return slot;
@@ -294,7 +294,7 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
   for (int u : group.units) {
     const FusionNode& member = unit(u);
     if (member.kind == FusionNode::Kind::head) {
-      Head head{.dtype = member.value.dtype()};
+      Head head{.dtype = plan_dtype(member.value.dtype())};
       std::visit(
           overloaded{
               [&]<OneOf<Matmul, Conv, RoundedProduct, Pool, Gather, Scatter, ArgSort, Scan, Collective> T>(

@@ -2,6 +2,7 @@
 #include "nixie/core/passes/stage_builder.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/view.h"
@@ -81,14 +82,14 @@ void StageBuilder::stage(int at, bool full) {
       const auto kind = std::get<Reduce>(unit.value.node().op).kind;
       const int reg = value(x, gives_position(kind) ? natural_type(x) : natural_type(unit.value));
       carried_[u] = static_cast<int>(kernel_.carried.size());
-      kernel_.carried.push_back(natural_type(unit.value));
+      kernel_.carried.push_back(plan_dtype(natural_type(unit.value)));
       stage.reductions.push_back({kind, reg, carried_[u]});
     }
     if (kept(u) == full || level(u) != at) continue;
     if (!full && unit.kind == FusionNode::Kind::map && needed_later(u)) {
       const int reg = unit_value(u);
       carried_[u] = static_cast<int>(kernel_.carried.size());
-      kernel_.carried.push_back(natural_type(unit.value));
+      kernel_.carried.push_back(plan_dtype(natural_type(unit.value)));
       stage.carries.push_back({reg, carried_[u]});
     }
     if (!stored) continue;
@@ -110,6 +111,7 @@ void StageBuilder::stage(int at, bool full) {
 }
 
 int StageBuilder::emit(Instruction instruction) {
+  instruction.type = plan_dtype(instruction.type);
   auto& body = stage_->body;
   const auto same = std::find(body.begin(), body.end(), instruction);
   if (same != body.end()) return static_cast<int>(same - body.begin());
@@ -127,42 +129,43 @@ int StageBuilder::convert(int reg, Dtype type) {
   return emit({.primitive = Primitive::cast, .type = type, .args = {reg, -1, -1}});
 }
 
-// The number as u8 or i8 holds it, so that it is the same whether or not it passes through memory: casts saturate,
-// arithmetic wraps around, as in numpy.
-int StageBuilder::narrowed(int reg, Dtype dtype, ResultType result) {
+// The number, saturating, where one of the types may be u64.
+int StageBuilder::convert(int reg, Dtype from, Dtype to) {
+  if (from == Dtype::u64 && to != from && type_of(reg) == Dtype::i64)
+    reg = unsigned_.to(reg, is_floating(to) ? to : Dtype::i64);
+  if (to != Dtype::u64 || from == to) return convert(reg, plan_dtype(to));
+  if (!is_floating(type_of(reg))) reg = convert(reg, Dtype::i64);
+  return unsigned_.from(reg, type_of(reg));
+}
+
+// The number as an integer type of fewer bits holds it, so that it is the same whether or not it passes through memory:
+// casts saturate, arithmetic wraps around, as in numpy.
+int StageBuilder::narrowed(int reg, Dtype dtype, bool wraps) {
+  const Dtype type = type_of(reg);
   const auto apply = [&](Primitive primitive, double operand) {
-    const int other = emit({.primitive = Primitive::constant, .type = Dtype::i32, .value = operand});
-    reg = emit({.primitive = primitive, .type = Dtype::i32, .args = {reg, other, -1}});
+    const int other = emit({.primitive = Primitive::constant, .type = type, .value = operand});
+    reg = emit({.primitive = primitive, .type = type, .args = {reg, other, -1}});
   };
-  const bool is_unsigned = dtype == Dtype::u8;
-  switch (result) {
-    case ResultType::boolean:
-      break;
-    case ResultType::cast:
-    case ResultType::retyped:
-      apply(Primitive::max, is_unsigned ? 0 : -128);
-      apply(Primitive::min, is_unsigned ? 255 : 127);
-      break;
-    case ResultType::promoted:
-    case ResultType::floating:
-    case ResultType::integer:
-    case ResultType::selected:
-      if (is_unsigned) {
-        apply(Primitive::bit_and, 255);
-      } else {
-        apply(Primitive::shift_left, 24);
-        apply(Primitive::shift_right, 24);
-      }
+  const int bits = static_cast<int>(8 * size_of(dtype)), above = static_cast<int>(8 * size_of(type)) - bits;
+  const double values = std::ldexp(1, bits);
+  if (above == 0) return reg;
+  if (!wraps) {
+    apply(Primitive::max, is_unsigned(dtype) ? 0 : -values / 2);
+    apply(Primitive::min, is_unsigned(dtype) ? values - 1 : values / 2 - 1);
+  } else if (is_unsigned(dtype)) {
+    apply(Primitive::bit_and, values - 1);
+  } else {
+    apply(Primitive::shift_left, above);
+    apply(Primitive::shift_right, above);
   }
   return reg;
 }
 
 // Whether the number is other than 0, before it is converted: 0.5 is true. ~ of a bool flips it.
 int StageBuilder::as_bool(int reg, ResultType result) {
-  const Instruction& from = stage_->body[static_cast<std::size_t>(reg)];
-  if (is_boolean(from.primitive)) return reg;
+  if (is_boolean(stage_->body[static_cast<std::size_t>(reg)].primitive)) return reg;
   const bool bits = result == ResultType::integer;
-  const Dtype type = from.type;
+  const Dtype type = type_of(reg);
   const int other = emit({.primitive = Primitive::constant, .type = type, .value = bits ? 1.0 : 0.0});
   return emit({.primitive = bits ? Primitive::bit_and : Primitive::not_equal, .type = type, .args = {reg, other, -1}});
 }
@@ -171,19 +174,26 @@ int StageBuilder::as_bool(int reg, ResultType result) {
 // rounded twice: a double, or an integer (those that f32 does not hold are beyond all of these types but bf16).
 int StageBuilder::rounded_once(int reg, const Tensor& half) {
   const Dtype from = half.inputs()[0].dtype();
-  const bool is_integer = (from == Dtype::i32 || from == Dtype::i64) && half.dtype() == Dtype::bf16;
-  if (stage_->body[static_cast<std::size_t>(reg)].type == Dtype::f32 || (from != Dtype::f64 && !is_integer)) return reg;
-  return emit({.primitive = rounding_to(half.dtype()), .type = Dtype::f64, .args = {convert(reg, Dtype::f64), -1, -1}});
+  const bool is_integer = !is_floating(from) && size_of(from) >= 4 && half.dtype() == Dtype::bf16;
+  if (type_of(reg) == Dtype::f32 || (from != Dtype::f64 && !is_integer)) return reg;
+  const int wide = convert(reg, from, Dtype::f64);
+  return emit({.primitive = rounding_to(half.dtype()), .type = Dtype::f64, .args = {wide, -1, -1}});
 }
 
-int StageBuilder::value(const Tensor& x, Dtype type) { return convert(natural(x, type), type); }
+int StageBuilder::value(const Tensor& x, Dtype type) {
+  const bool is_number = std::holds_alternative<Constant>(x.node().op);
+  return convert(natural(x, type), is_number ? type : x.dtype(), type);
+}
 
 int StageBuilder::natural(const Tensor& x, Dtype wanted) {
   if (const auto* constant = std::get_if<Constant>(&x.node().op)) {
     const auto scalar = builder_.scalar_of_.find(x.id());
+    const bool is_wide = wanted == Dtype::u64;
     if (scalar != builder_.scalar_of_.end())
-      return emit({.primitive = Primitive::scalar, .type = wanted, .index = scalar->second});
-    return emit({.primitive = Primitive::constant, .type = wanted, .value = constant->value});
+      return is_wide ? unsigned_.scalar(scalar->second)
+                     : emit({.primitive = Primitive::scalar, .type = wanted, .index = scalar->second});
+    const double number = is_wide ? bits_of_u64(constant->value) : constant->value;
+    return emit({.primitive = Primitive::constant, .type = wanted, .value = number});
   }
   const int u = builder_.units_.of(x);
   if (inside(u)) return unit_value(u);
@@ -228,7 +238,8 @@ int StageBuilder::unit_value(int u) {
 }
 
 int StageBuilder::load(const Tensor& x) {
-  const Source source = builder_.units_.source(x);
+  Source source = builder_.units_.source(x);
+  if (x.dtype() == Dtype::u64) source.view.fill = bits_of_u64(std::max(source.view.fill, 0.0));
   if (reads_nothing(source.view))  // positions that are kept exist where those of an empty domain do not
     return emit({.primitive = Primitive::constant, .type = natural_type(x), .value = source.view.fill});
   Access access = builder_.access({builder_.slot_of(source), source.view}, kernel_);
@@ -262,13 +273,21 @@ int StageBuilder::map_value(const Tensor& x) {
       if (arg >= 0) arg = registers[static_cast<std::size_t>(arg)];
     registers.push_back(step.primitive == Primitive::parameter
                             ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
-                            : emit(instruction));
+                        : type == Dtype::u64 ? unsigned_.step(instruction)
+                                             : emit(instruction));
   }
-  if (is_narrow(x.dtype())) registers.back() = rounded_once(registers.back(), x);
-  const bool is_bool = x.dtype() == Dtype::boolean;
-  const int reg = convert(is_bool ? as_bool(registers.back(), info.traits.result) : registers.back(), natural_type(x));
-  const bool narrow = x.dtype() == Dtype::u8 || x.dtype() == Dtype::i8;
-  return narrow ? narrowed(reg, x.dtype(), info.traits.result) : reg;
+  int reg = registers.back();
+  const ResultType result = info.traits.result;
+  const Dtype natural = natural_type(x);
+  if (is_narrow(x.dtype())) reg = rounded_once(reg, x);
+  if (x.dtype() == Dtype::boolean) return convert(as_bool(reg, result), natural);
+  if (result == ResultType::wrapped && !is_floating(type)) {
+    reg = narrowed(convert(reg, plan_dtype(size_of(type) > size_of(natural) ? type : natural)), x.dtype(), true);
+    return convert(reg, plan_dtype(natural));
+  }
+  reg = convert(reg, type, natural);
+  const bool saturates = result == ResultType::cast || result == ResultType::retyped;
+  return is_floating(x.dtype()) ? reg : narrowed(reg, x.dtype(), !saturates);
 }
 
 }  // namespace nixie

@@ -3,6 +3,7 @@
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/kernel_builder.h"
+#include "nixie/core/passes/unsigned_code.h"
 
 namespace nixie {
 
@@ -25,9 +26,11 @@ class StageBuilder {
   int load(const Tensor& x);
   int carried(int u);
   int emit(Instruction instruction);
+  Dtype type_of(int reg) const { return stage_->body[static_cast<std::size_t>(reg)].type; }
   int convert(int reg, Dtype type);
+  int convert(int reg, Dtype from, Dtype type);
   int rounded_once(int reg, const Tensor& half);
-  int narrowed(int reg, Dtype dtype, ResultType result);
+  int narrowed(int reg, Dtype dtype, bool wraps);
   int as_bool(int reg, ResultType result);
 
   KernelBuilder& builder_;
@@ -37,6 +40,7 @@ class StageBuilder {
   std::map<int, int> levels_;
   std::map<int, int> carried_;
   Stage* stage_ = nullptr;
+  UnsignedCode unsigned_{[this](const Instruction& in) { return emit(in); }};
   std::map<int, int> registers_;  // of units in the present stage
 };
 

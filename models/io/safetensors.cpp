@@ -23,24 +23,13 @@ static_assert(std::endian::native == std::endian::little, "elements are read and
 
 struct StoredType {
   const char* name;
-  std::int64_t bytes;
-  std::optional<Dtype> dtype;
+  Dtype dtype;
 };
-constexpr StoredType kTypes[] = {{"F64", 8, Dtype::f64},
-                                 {"F32", 4, Dtype::f32},
-                                 {"F16", 2, Dtype::f16},
-                                 {"BF16", 2, Dtype::bf16},
-                                 {"I64", 8, Dtype::i64},
-                                 {"I32", 4, Dtype::i32},
-                                 {"U8", 1, Dtype::u8},
-                                 {"I8", 1, Dtype::i8},
-                                 {"BOOL", 1, Dtype::boolean},
-                                 {"U64", 8, {}},
-                                 {"U32", 4, {}},
-                                 {"I16", 2, {}},
-                                 {"U16", 2, {}},
-                                 {"F8_E4M3", 1, Dtype::f8e4m3},
-                                 {"F8_E5M2", 1, Dtype::f8e5m2}};
+constexpr StoredType kTypes[] = {{"F64", Dtype::f64},      {"F32", Dtype::f32},        {"F16", Dtype::f16},
+                                 {"BF16", Dtype::bf16},    {"I64", Dtype::i64},        {"I32", Dtype::i32},
+                                 {"I16", Dtype::i16},      {"I8", Dtype::i8},          {"U64", Dtype::u64},
+                                 {"U32", Dtype::u32},      {"U16", Dtype::u16},        {"U8", Dtype::u8},
+                                 {"BOOL", Dtype::boolean}, {"F8_E4M3", Dtype::f8e4m3}, {"F8_E5M2", Dtype::f8e5m2}};
 
 const char* name_of(Dtype dtype) {
   return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& type) { return type.dtype == dtype; })
@@ -129,7 +118,7 @@ class Reader {
     }
     check_layout(entries);
     for (const Entry& entry : entries) {
-      if (entry.type && entry.type->dtype)
+      if (entry.type)
         result.arrays.emplace(entry.name, read_array(entry));
       else
         result.skipped.push_back(entry.name);
@@ -209,7 +198,7 @@ class Reader {
     if (type == std::end(kTypes)) return {name, nullptr, {}, begin, end};  // its bytes are skipped
     const std::optional<Shape> shape = shape_of(sizes.get<std::vector<std::uint64_t>>());
     if (!shape) refuse_array(name, fmt::format("has the impossible shape {}", sizes.dump().substr(0, kMaxShown)));
-    if (static_cast<std::uint64_t>(shape->size() * type->bytes) != end - begin)
+    if (static_cast<std::uint64_t>(shape->size() * size_of(type->dtype)) != end - begin)
       refuse_array(name, fmt::format("has {} bytes, which its type and shape do not give", end - begin));
     return {name, type, *shape, begin, end};
   }
@@ -242,7 +231,7 @@ class Reader {
   }
 
   Array read_array(const Entry& entry) {
-    Array array(*entry.type->dtype, entry.shape);
+    Array array(entry.type->dtype, entry.shape);
     file_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
     file_.read(reinterpret_cast<char*>(array.bytes()), static_cast<std::streamsize>(array.size_bytes()));
     if (file_.bad()) fail_reading(path_, errno, Fault::checkpoint, "name another file");

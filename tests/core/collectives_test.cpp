@@ -20,7 +20,7 @@ Tensor ramp(const World& world, const Shape& shape, Dtype dtype) {
 
 TEST(Collectives, GiveEachRankItsPart) {
   for (const int size : {1, 2, 3, 4})
-    for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i64, Dtype::i32})
+    for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::i64, Dtype::u64, Dtype::i32})
       on_ranks(size, [&](const World& world, Backend& backend) {
         const int n = world.size(), ranks = n * (n + 1) / 2;  // the sum of r + 1
         const Tensor x = ramp(world, {2 * n, 3}, dtype);
@@ -252,7 +252,7 @@ TEST(Collectives, RefuseWhatTheyDoNotExchange) {
   const World world = alone_of(4);
   const Tensor x = zeros({6, 2});
   EXPECT_EQ(error_of([&] { all_reduce(world, x > 0); }),
-            "all_reduce: the values are bool, expected a floating type of 16 bits or more, i32 or i64; cast them");
+            "all_reduce: the values are bool, expected a floating type of 16 bits or more, i32, i64 or u64; cast them");
   EXPECT_EQ(error_of([&] { all_gather(world, Tensor(1.0)); }),
             "all_gather: the value is a single number, expected at least one axis; reshape it to {1}");
   EXPECT_EQ(error_of([&] { reduce_scatter(world, x); }),

@@ -4,7 +4,8 @@
 namespace nixie {
 namespace {
 
-constexpr Dtype kIntegers[] = {Dtype::i64, Dtype::i32, Dtype::u8, Dtype::i8};
+constexpr Dtype kIntegers[] = {Dtype::i64, Dtype::i32, Dtype::i16, Dtype::i8,
+                               Dtype::u64, Dtype::u32, Dtype::u16, Dtype::u8};
 
 // The value of x in `dtype` by every conversion there is, in f64.
 std::vector<std::pair<std::string, Tensor>> ways_to(const Array& x, Dtype dtype) {
@@ -93,6 +94,10 @@ TEST(Conversions, MoreDigitsThanAFloatHasAreRoundedOnce) {
       {Dtype::i32, Dtype::f16, 2049, 2048},
       {Dtype::i64, Dtype::f16, -332, -332},
       {Dtype::i64, Dtype::bf16, 257, 256},
+      {Dtype::u64, Dtype::bf16, 0x1p63 + 0x1p55 + 0x1p11, 0x1p63 + 0x1p56},
+      {Dtype::u32, Dtype::bf16, 0x1p31 + 0x1p23 + 1, 0x1p31 + 0x1p24},
+      {Dtype::u32, Dtype::f16, 2049, 2048},
+      {Dtype::u16, Dtype::bf16, 257, 256},
   };
   for (const auto& row : kCases) {
     const Array x = Array::from(std::vector<double>{row.value}, {1}).to(row.from);

@@ -217,7 +217,7 @@ Value multiplied(const Value& x) {
 }
 
 Value converted(const Value& x, std::uint32_t number) {
-  constexpr Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::f16, Dtype::bf16, Dtype::i8};
+  constexpr Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::i32, Dtype::f16, Dtype::bf16, Dtype::i8, Dtype::i16};
   return {cast(x.tensor, kTypes[number % std::size(kTypes)]), x.plain};
 }
 

@@ -160,7 +160,7 @@ TEST(Resize, LongAxes) {
 }
 
 TEST(Resize, NearestKeepsTypesAndInterpolationOfIntegersIsF32) {
-  for (const Dtype type : {Dtype::u8, Dtype::i32, Dtype::i64, Dtype::boolean}) {
+  for (const Dtype type : {Dtype::u8, Dtype::u16, Dtype::i32, Dtype::u64, Dtype::boolean}) {
     EXPECT_EQ(resize(ones({1, 1, 3}, type), {5}).dtype(), type);
     EXPECT_EQ(resize(ones({1, 1, 3}, type), {6}).dtype(), type);
     EXPECT_EQ(resize(ones({1, 1, 3}, type), {5}, {.mode = ResizeMode::linear}).dtype(), Dtype::f32);

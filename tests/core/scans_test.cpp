@@ -20,7 +20,7 @@ TEST(Scans, FoldWhatCameBefore) {
       {"cumsum reversed", cumsum(real, 1, {.reverse = true}), {6, 3, 2, 11, 9, 4}, Dtype::f64},
       {"cumsum exclusive", cumsum(real, 1, {.exclusive = true}), {0, 3, 4, 0, 2, 7}, Dtype::f64},
       {"cumsum of both", cumsum(x, 1, {.reverse = true, .exclusive = true}), {3, 2, 0, 9, 4, 0}, Dtype::i32},
-      {"cumsum of bytes", cumsum(bytes, 1), {3, 4, 6, 2, 7, 11}, Dtype::i64},
+      {"cumsum of bytes", cumsum(bytes, 1), {3, 4, 6, 2, 7, 11}, Dtype::u64},
       {"cumsum of bools", cumsum(x > 1, 1), {1, 1, 2, 1, 2, 3}, Dtype::i64},
       {"cumsum of halves", cumsum(cast(x, Dtype::f16), 1), {3, 4, 6, 2, 7, 11}, Dtype::f16},
       {"cumsum of nothing", cumsum(zeros({2, 0}), 1), {}, Dtype::f32},

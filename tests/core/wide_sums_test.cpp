@@ -18,11 +18,12 @@ TEST(WideSums, BytesAreSummedInI64) {
   for (const Dtype dtype : {Dtype::u8, Dtype::i8, Dtype::boolean}) {
     SCOPED_TRACE(fmt::format("{}", dtype));
     const Tensor x = ones({4}, dtype);
-    EXPECT_EQ(sum(x).dtype(), Dtype::i64);
-    EXPECT_EQ(prod(x).dtype(), Dtype::i64);
-    EXPECT_EQ(cumsum(x, 0).dtype(), Dtype::i64);
-    EXPECT_EQ(sum(slice(x, {Index::range(0, 1)})).dtype(), Dtype::i64);
-    EXPECT_EQ(sum(slice(x, {Index::range(0, 0)})).dtype(), Dtype::i64);
+    const Dtype wide = is_unsigned(dtype) ? Dtype::u64 : Dtype::i64;
+    EXPECT_EQ(sum(x).dtype(), wide);
+    EXPECT_EQ(prod(x).dtype(), wide);
+    EXPECT_EQ(cumsum(x, 0).dtype(), wide);
+    EXPECT_EQ(sum(slice(x, {Index::range(0, 1)})).dtype(), wide);
+    EXPECT_EQ(sum(slice(x, {Index::range(0, 0)})).dtype(), wide);
     EXPECT_EQ(max(x).dtype(), dtype);
     expect_values(cumsum(x, 0), {1, 2, 3, 4}, 0);
     expect_values(mean(x), {1}, 0);

@@ -9,12 +9,6 @@ namespace {
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
-// Calls function(From{}, To{}) for a storage type and a compute type.
-template <class Function>
-void visit_storage_and_compute(Dtype storage, Dtype compute, Function&& function) {
-  visit_dtype(storage, [&](auto s) { visit_compute_dtype(compute, [&](auto c) { function(s, c); }); });
-}
-
 template <class From, class To>
 void gather(const std::byte* memory, std::int64_t start, std::int64_t stride, std::int64_t count, To* to) {
   const From* from = reinterpret_cast<const From*>(memory) + start;
@@ -31,7 +25,7 @@ void load_row(const std::byte* memory, std::int64_t start, std::int64_t stride, 
   if constexpr (std::is_same_v<From, To>)
     if (stride == 1) return static_cast<void>(std::copy_n(from, count, to));
   if (stride == 1)
-    convert_lanes(from, dtype_of<From>(), to, dtype_of<To>(), count);
+    to_lanes(from, dtype_of<From>(), to, count);
   else if (stride == 0)
     std::fill_n(to, count, convert<To>(*from));
   else
@@ -42,7 +36,7 @@ template <class From, class To>
 void store_row(const From* from, std::byte* memory, std::int64_t start, std::int64_t stride, std::int64_t count) {
   To* to = reinterpret_cast<To*>(memory) + start;
   if (stride == 1) {
-    convert_lanes(from, dtype_of<From>(), to, dtype_of<To>(), count);
+    from_lanes(from, to, dtype_of<To>(), count);
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i * stride] = convert<To>(from[i]);
   }
@@ -139,11 +133,9 @@ bool repeats_one_element(const Walk& walk, const Box& box) {
   return true;
 }
 
-void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, double fill, const Box& box, void* to,
-                Dtype to_type) {
-  visit_storage_and_compute(from_type, to_type, [&](auto from, auto lane_type) {
-    using From = decltype(from);
-    using To = decltype(lane_type);
+void load_lanes(const std::byte* memory, Dtype type, const Walk& walk, double fill, const Box& box, void* to) {
+  visit_dtype(type, [&]<class From>(From) {
+    using To = Lane<From>;
     To* lanes = static_cast<To*>(to);
     Square square;
     if (walk.bounded) {
@@ -159,11 +151,9 @@ void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, doub
   });
 }
 
-void store_lanes(const void* from, Dtype from_type, const Walk& walk, const Box& box, std::byte* memory,
-                 Dtype to_type) {
-  visit_storage_and_compute(to_type, from_type, [&](auto to, auto lane_type) {
-    using To = decltype(to);
-    using From = decltype(lane_type);
+void store_lanes(const void* from, const Walk& walk, const Box& box, std::byte* memory, Dtype type) {
+  visit_dtype(type, [&]<class To>(To) {
+    using From = Lane<To>;
     const From* lanes = static_cast<const From*>(from);
     if (walk.bounded) return store_bounded<From, To>(lanes, memory, walk, box, 0, walk.offset, box.lanes());
     for_each_row(walk, box, [&](std::int64_t lane, std::int64_t start, std::int64_t stride, std::int64_t count) {

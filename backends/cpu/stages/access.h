@@ -8,8 +8,18 @@
 
 namespace nixie::cpu {
 
-/// Converts contiguous lanes, as kernels store them: saturating, to nearest even. `from` and `to` do not overlap.
-void convert_lanes(const void* from, Dtype from_type, void* to, Dtype to_type, std::int64_t count);
+/// The type of lanes that hold elements of T.
+template <class T>
+using Lane =
+    std::conditional_t<std::is_same_v<T, double>, double,
+                       std::conditional_t<std::is_same_v<T, float> || kIsNarrow<T>, float,
+                                          std::conditional_t<sizeof(T) == 8 || std::is_same_v<T, std::uint32_t>,
+                                                             std::int64_t, std::int32_t>>>;
+
+/// Converts contiguous elements of `type` to lanes, and lanes to elements, as kernels store them: saturating, to
+/// nearest even. `from` and `to` do not overlap.
+void to_lanes(const void* from, Dtype type, void* to, std::int64_t count);
+void from_lanes(const void* from, void* to, Dtype type, std::int64_t count);
 
 /// The first element of a box that is one contiguous run for a walk, and inside; else -1.
 std::int64_t contiguous_start(const Walk& walk, const Box& box);
@@ -18,11 +28,10 @@ bool repeats_one_element(const Walk& walk, const Box& box);
 /// The element of the box's origin.
 std::int64_t start_of(const Walk& walk, const Box& box);
 
-/// Reads the box's elements into lanes of type `to_type` (f32, f64 or i32); where the walk is outside it, `fill`.
-void load_lanes(const std::byte* memory, Dtype from_type, const Walk& walk, double fill, const Box& box, void* to,
-                Dtype to_type);
-/// Writes lanes of type `from_type` to the box's elements; where the walk is outside it, nothing.
-void store_lanes(const void* from, Dtype from_type, const Walk& walk, const Box& box, std::byte* memory, Dtype to_type);
+/// Reads the box's elements of `type` into lanes; where the walk is outside it, `fill`.
+void load_lanes(const std::byte* memory, Dtype type, const Walk& walk, double fill, const Box& box, void* to);
+/// Writes lanes to the box's elements of `type`; where the walk is outside it, nothing.
+void store_lanes(const void* from, const Walk& walk, const Box& box, std::byte* memory, Dtype type);
 
 /// Calls row(lane, start, stride, count) for the runs of lanes of a walk that stays inside: from element `start` on,
 /// `stride` apart.

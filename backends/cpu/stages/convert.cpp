@@ -1,4 +1,4 @@
-// Conversions of neighbouring lanes between any two element types, as vector code.
+// Conversions between neighbouring elements and lanes, as vector code.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,29 +17,20 @@ namespace {
 template <class To, class From>
 To convert_lane(From x) {
   if constexpr (std::is_same_v<To, Bfloat16>) {
-    const std::uint32_t f = std::bit_cast<std::uint32_t>(round_to_odd(x));
+    const std::uint32_t f = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t rounded = (f + 0x7fffu + ((f >> 16) & 1u)) >> 16, quiet = (f >> 16) | 0x40u;
     Bfloat16 result;
     result.bits = static_cast<std::uint16_t>((f & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
     return result;
   } else if constexpr (kIsNarrow<To>) {
-    return To(round_to_odd(x));
+    return To(x);
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{};
-  } else if constexpr (std::is_floating_point_v<To> || std::is_same_v<To, From> || std::is_same_v<From, bool> ||
-                       (std::is_same_v<To, std::int64_t> && std::is_integral_v<From>)) {
+  } else if constexpr (kIsNarrow<From> || sizeof(To) > sizeof(From)) {
     return static_cast<To>(x);
-  } else if constexpr (std::is_same_v<To, std::int64_t>) {
-    return convert<To>(x);
-  } else if constexpr (std::is_floating_point_v<From>) {
-    constexpr double kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
-    const double number = x != x ? 0.0 : static_cast<double>(x);
-    const double low = number < kLow ? kLow : number;
-    return static_cast<To>(static_cast<std::int32_t>(low > kHigh ? kHigh : low));  // C++ truncates
   } else {
-    using Wide = std::conditional_t<sizeof(From) == 8, std::int64_t, std::int32_t>;
-    constexpr Wide kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
-    const Wide low = x < kLow ? kLow : static_cast<Wide>(x);
+    constexpr From kLow = std::numeric_limits<To>::min(), kHigh = std::numeric_limits<To>::max();
+    const From low = x < kLow ? kLow : x;
     return static_cast<To>(low > kHigh ? kHigh : low);
   }
 }
@@ -48,8 +39,6 @@ template <class From, class To>
 void convert_run(const From* __restrict from, To* __restrict to, std::int64_t count) {
   if constexpr (std::is_same_v<From, To>) {
     std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(To));
-  } else if constexpr (kIsNarrow<From>) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = convert_lane<To>(static_cast<float>(from[i]));
   } else {
     for (std::int64_t i = 0; i < count; ++i) to[i] = convert_lane<To>(from[i]);
   }
@@ -76,12 +65,11 @@ void convert_run(const float* __restrict from, Half* __restrict to, std::int64_t
 
 }  // namespace
 
-void convert_lanes(const void* from, Dtype from_type, void* to, Dtype to_type, std::int64_t count) {
-  visit_dtype(from_type, [&](auto f) {
-    visit_dtype(to_type, [&](auto t) {
-      convert_run(static_cast<const decltype(f)*>(from), static_cast<decltype(t)*>(to), count);
-    });
-  });
+void to_lanes(const void* from, Dtype type, void* to, std::int64_t count) {
+  visit_dtype(type, [&]<class T>(T) { convert_run(static_cast<const T*>(from), static_cast<Lane<T>*>(to), count); });
+}
+void from_lanes(const void* from, void* to, Dtype type, std::int64_t count) {
+  visit_dtype(type, [&]<class T>(T) { convert_run(static_cast<const Lane<T>*>(from), static_cast<T*>(to), count); });
 }
 
 }  // namespace nixie::cpu

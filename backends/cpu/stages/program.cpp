@@ -77,6 +77,7 @@ Program::Program(const Kernel& kernel, const std::vector<Slot>& slots) : kernel_
   for (const Stage& stage : kernel_.stages) {
     compile(stage);
     choose_direct_stores(stages_.back(), slots);
+    check_types(stage, slots);
     for (const Step& step : stages_.back().steps)
       if (!step.pinned) temporaries = std::max(temporaries, step.buffer + 1);
   }
@@ -273,6 +274,22 @@ void Program::choose_direct_stores(StageProgram& program, const std::vector<Slot
     const Slot& slot = slots[at(kernel_.stores[at(store.access)].slot)];
     if (step.function && slot.dtype == step.code.type && step.direct < 0) step.direct = store.access;
   }
+}
+
+// Memory is converted to and from the type that it is computed in, and no other.
+void Program::check_types(const Stage& stage, const std::vector<Slot>& slots) const {
+  const auto expect = [&](const Instruction& code, Dtype type) {
+    check(code.type == type, "cpu: kernel ", kernel_.label, ": a ", code.type, " ", to_string(code.primitive),
+          ", expected ", type);
+  };
+  const auto computed = [&](const Access& access) { return compute_dtype(slots[at(access.slot)].dtype); };
+  for (const Instruction& code : stage.body) {
+    if (code.primitive == Primitive::load) expect(code, computed(kernel_.loads[at(code.index)]));
+    if (code.primitive == Primitive::uniform || code.primitive == Primitive::normal) expect(code, Dtype::f32);
+  }
+  for (const Store& store : stage.stores)
+    expect(stage.body[at(store.value)], computed(kernel_.stores[at(store.access)]));
+  for (const Carry& carry : stage.carries) expect(stage.body[at(carry.value)], kernel_.carried[at(carry.carried)]);
 }
 
 void Program::group_reductions(StageProgram& program, const Stage& stage) {

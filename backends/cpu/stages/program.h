@@ -71,6 +71,7 @@ class Program {
   void join_pairs(StageProgram& program, const std::vector<int>& uses) const;
   void place_registers(StageProgram& program, const std::vector<int>& uses);
   void choose_direct_stores(StageProgram& program, const std::vector<Slot>& slots) const;
+  void check_types(const Stage& stage, const std::vector<Slot>& slots) const;
   void group_reductions(StageProgram& program, const Stage& stage);
   void find_head_store(const std::vector<Slot>& slots);
 

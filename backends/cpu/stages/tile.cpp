@@ -153,12 +153,12 @@ void TileMachine::run(const Box& box, const TileShape& shape) {
     if (stored_[at(store.access)] || store.access == bound_->skipped_store) continue;
     const std::size_t view = at(program.view_of_store(store.access));
     if (stream_lanes(store, view, box)) continue;
-    store_lanes(registers_[at(store.value)], stage_->steps[at(store.value)].code.type, program.geometry().walk(view),
-                box, bound_->memory[view], bound_->types[view]);
+    store_lanes(registers_[at(store.value)], program.geometry().walk(view), box, bound_->memory[view],
+                bound_->types[view]);
   }
   for (const Carry& carry : stage_->carries)
-    convert_lanes(registers_[at(carry.value)], stage_->steps[at(carry.value)].code.type, carries_[carry.carried],
-                  program.kernel().carried[at(carry.carried)], lanes_);
+    std::memcpy(carries_[carry.carried], registers_[at(carry.value)],
+                static_cast<std::size_t>(lanes_ * size_of(program.kernel().carried[at(carry.carried)])));
   ask(wanted_lines_);
   wanted_.clear();
   wanted_lines_ = 0;
@@ -235,7 +235,7 @@ const void* TileMachine::load(const Step& step, std::size_t number, const Box& b
   }
   if (holds(step, number, 1, start_of(walk, box), repeats_one_element(walk, box), box)) return buffer(step);
   const double other = is_head ? 0 : bound_->program.kernel().loads[at(step.view)].fill;
-  load_lanes(memory, type, walk, other, box, buffer(step), step.code.type);
+  load_lanes(memory, type, walk, other, box, buffer(step));
   return buffer(step);
 }
 
@@ -274,9 +274,7 @@ const std::int32_t* TileMachine::positions(int view, const Box& box) {
 
 const void* TileMachine::random(const Step& step, const Box& box) const {
   const auto draw = static_cast<std::uint32_t>(*static_cast<const std::int32_t*>(registers_[at(step.code.args[0])]));
-  float other_type[kTileLanes];
-  const bool converts = step.code.type != Dtype::f32;
-  float* numbers = converts ? other_type : reinterpret_cast<float*>(buffer(step));
+  float* const numbers = reinterpret_cast<float*>(buffer(step));
   for_each_row(bound_->program.geometry().walk(at(step.view)), box,
                [&, first = static_cast<std::int64_t>(step.code.value)](std::int64_t lane, std::int64_t from,
                                                                        std::int64_t stride, std::int64_t count) {
@@ -286,7 +284,6 @@ const void* TileMachine::random(const Step& step, const Box& box) const {
                  for (std::int64_t i = 0; i < count; ++i)
                    random_lanes(normal, step.code.stream, draw, start + i * stride, 1, numbers + lane + i);
                });
-  if (converts) convert_lanes(numbers, Dtype::f32, buffer(step), step.code.type, lanes_);
   return buffer(step);
 }
 

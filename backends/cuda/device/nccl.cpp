@@ -30,8 +30,12 @@ int nccl_type(Dtype dtype) {
       return 1;
     case Dtype::i32:
       return 2;
+    case Dtype::u32:
+      return 3;
     case Dtype::i64:
       return 4;
+    case Dtype::u64:
+      return 5;
     case Dtype::f16:
       return 6;
     case Dtype::f32:
@@ -42,6 +46,8 @@ int nccl_type(Dtype dtype) {
       return 9;
     case Dtype::f8e4m3:
     case Dtype::f8e5m2:
+    case Dtype::i16:
+    case Dtype::u16:
       break;
   }
   fail(Fault::usage, "NCCL exchanges no ", dtype);

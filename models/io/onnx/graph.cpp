@@ -22,10 +22,18 @@ OnnxType onnx_type(Dtype dtype) {
       return OnnxType::i64;
     case Dtype::i32:
       return OnnxType::i32;
-    case Dtype::u8:
-      return OnnxType::u8;
+    case Dtype::i16:
+      return OnnxType::i16;
     case Dtype::i8:
       return OnnxType::i8;
+    case Dtype::u64:
+      return OnnxType::u64;
+    case Dtype::u32:
+      return OnnxType::u32;
+    case Dtype::u16:
+      return OnnxType::u16;
+    case Dtype::u8:
+      return OnnxType::u8;
     case Dtype::boolean:
       break;
   }

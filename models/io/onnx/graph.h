@@ -11,7 +11,21 @@
 namespace nixie {
 
 /// ONNX's numbers for element types.
-enum class OnnxType : int { f32 = 1, u8 = 2, i8 = 3, i32 = 6, i64 = 7, boolean = 9, f16 = 10, f64 = 11, bf16 = 16 };
+enum class OnnxType : int {
+  f32 = 1,
+  u8 = 2,
+  i8 = 3,
+  u16 = 4,
+  i16 = 5,
+  i32 = 6,
+  i64 = 7,
+  boolean = 9,
+  f16 = 10,
+  f64 = 11,
+  u32 = 12,
+  u64 = 13,
+  bf16 = 16
+};
 OnnxType onnx_type(Dtype dtype);
 
 /// A named attribute of a node.

@@ -5,10 +5,12 @@ using f64 = double;
 using f32 = float;
 using i64 = long long;
 using i32 = int;
-using u8 = unsigned char;
+using i16 = short;
 using i8 = signed char;
-using u32 = unsigned int;
 using u64 = unsigned long long;
+using u32 = unsigned int;
+using u16 = unsigned short;
+using u8 = unsigned char;
 
 // Types of 16 and 8 bits are storage only; nothing computes in them.
 struct f16 {
@@ -144,8 +146,12 @@ __device__ inline To convert(From from) {
       return static_cast<i32>(from < -2147483648LL ? -2147483648LL : from > 2147483647LL ? 2147483647LL : from);
     else
       return from;
+  } else if constexpr (kSame<To, u32>) {
+    const i64 x = convert<i64>(from);
+    return static_cast<u32>(x < 0 ? 0 : x > 4294967295LL ? 4294967295LL : x);
   } else {
-    constexpr int low = kSame<To, u8> ? 0 : -128, high = kSame<To, u8> ? 255 : 127;
+    constexpr bool is_signed = static_cast<To>(-1) < To(0);
+    constexpr int high = (1 << (8 * sizeof(To) - is_signed)) - 1, low = is_signed ? -high - 1 : 0;
     const int x = convert<i32>(from);
     return static_cast<To>(x < low ? low : x > high ? high : x);
   }
