@@ -33,6 +33,8 @@ Value* array_of(py::handle object);
 /// From a Value, a number or nested lists of Python, or another library's array or number, which is copied; none for
 /// other objects.
 std::optional<Operand> operand(py::handle object);
+/// Numbers beyond 2^53, which are arrays, become elements of the 64-bit integers beside them.
+void fit_large_numbers(const std::vector<Operand*>& operands);
 /// The device of all operands; throws Fault::usage if two differ.
 Device& common_device(const std::vector<const Operand*>& operands);
 

@@ -24,7 +24,8 @@ struct Unversioned {
 constexpr const char *kVersioned = "dltensor_versioned", *kUnversioned = "dltensor";
 
 const char* format_of(Dtype dtype) {
-  constexpr std::array<const char*, kDtypeCount> kFormats{"d", "f", "e", nullptr, "B", "B", "q", "i", "B", "b", "?"};
+  constexpr std::array<const char*, kDtypeCount> kFormats{"d", "f", "e", nullptr, "B", "B", "q", "i",
+                                                          "h", "b", "Q", "I",     "H", "B", "?"};
   return kFormats[static_cast<std::size_t>(dtype)];
 }
 
@@ -78,7 +79,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> known_range(Value& value) {
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
       const std::span elements(static_cast<const T*>(memory.data), static_cast<std::size_t>(value.shape().size()));
       const auto [low, high] = std::ranges::minmax(elements);
-      return std::pair<std::int64_t, std::int64_t>(low, high);
+      return std::pair(convert<std::int64_t>(low), convert<std::int64_t>(high));
     }
     return {};
   });
@@ -253,8 +254,7 @@ Dtype dtype_for(const py::object& array, std::optional<Dtype> asked) {
   if (!is_real && !(asked && kind == 'O')) throw py::type_error("an array of " + name + " is no array of real numbers");
   if (asked) return *asked;
   if (own) return *own;
-  const std::string_view wide = kind == 'f' ? "float64" : name.ends_with("16") ? "int32" : "int64";
-  fail(Fault::usage, "there are no arrays of ", name, " here; convert it by nixie.asarray(x, dtype=nixie.", wide, ")");
+  fail(Fault::usage, "there are no arrays of ", name, " here; convert it by nixie.asarray(x, dtype=nixie.float64)");
 }
 
 // Integers that numpy would wrap around raise ValueError.

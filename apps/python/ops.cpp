@@ -80,12 +80,12 @@ struct Argument<std::vector<Index>> {
 template <class P>
 using Of = Argument<std::remove_cvref_t<P>>;
 
-void collect(std::vector<const Operand*>& all, const Operand& one) { all.push_back(&one); }
-void collect(std::vector<const Operand*>& all, const std::vector<Operand>& several) {
-  for (const Operand& each : several) all.push_back(&each);
+void collect(std::vector<Operand*>& all, Operand& one) { all.push_back(&one); }
+void collect(std::vector<Operand*>& all, std::vector<Operand>& several) {
+  for (Operand& each : several) all.push_back(&each);
 }
 template <class Other>
-void collect(std::vector<const Operand*>&, const Other&) {}
+void collect(std::vector<Operand*>&, Other&) {}
 
 py::object result_of(Tensor tensor, Device& device) { return py::cast(make_value(std::move(tensor), device)); }
 py::object result_of(const Sorted& sorted, Device& device) {
@@ -113,12 +113,13 @@ std::tuple<Type...> all_converted(const char* name, const py::args& given, std::
 template <class R, class... P>
 void op(py::module_& module, const char* name, R (*function)(P...)) {
   module.def(name, [=](const py::args& args) {
-    const auto given = all_converted<typename Of<P>::Type...>(name, args, std::index_sequence_for<P...>());
+    auto given = all_converted<typename Of<P>::Type...>(name, args, std::index_sequence_for<P...>());
     return std::apply(
-        [&](const auto&... each) {
-          std::vector<const Operand*> operands;
+        [&](auto&... each) {
+          std::vector<Operand*> operands;
           (collect(operands, each), ...);
-          return result_of(function(Of<P>::value(each)...), common_device(operands));
+          fit_large_numbers(operands);
+          return result_of(function(Of<P>::value(each)...), common_device({operands.begin(), operands.end()}));
         },
         given);
   });
@@ -182,6 +183,7 @@ void bind_ops(py::module_& m) {
   for (const auto& [name, function] : kReductions) op(m, name, function);
   op(m, "where", &where);
   op(m, "cast", &cast);
+  op(m, "wrapped", &wrapped);
   op(m, "clip", &clip);
 
   leaf(

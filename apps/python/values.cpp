@@ -4,21 +4,27 @@
 #include <array>
 
 #include "nixie/apps/python/arguments.h"
+#include "nixie/core/base/print.h"
 #include "nixie/core/ops/ops.h"
 
 namespace nixie::python {
 namespace {
 
 // numpy's, and of what numpy lacks ml_dtypes'.
-constexpr std::array<std::string_view, kDtypeCount> kDtypeNames{"float64",       "float32",     "float16", "bfloat16",
-                                                                "float8_e4m3fn", "float8_e5m2", "int64",   "int32",
-                                                                "uint8",         "int8",        "bool"};
+constexpr std::array<std::string_view, kDtypeCount> kDtypeNames{
+    "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32",
+    "int16",   "int8",    "uint64",  "uint32",   "uint16",        "uint8",       "bool"};
 
 constexpr std::int64_t kExact = std::int64_t{1} << 53;  // up to here a double holds every whole number
 
 Operand whole_number(py::handle object) {
   int overflow = 0;
   const std::int64_t value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
+  if (overflow > 0) {
+    const std::uint64_t large = PyLong_AsUnsignedLongLong(object.ptr());
+    if (!PyErr_Occurred()) return {Array::from(std::vector{large}, {}), nullptr};
+    PyErr_Clear();
+  }
   check(overflow == 0, "the number ", std::string(py::str(object)), " is beyond 64 bits");
   if (value >= -kExact && value <= kExact) return {Tensor(value), nullptr};
   return {Array::from(std::vector<std::int64_t>{value}, {}), nullptr};
@@ -41,39 +47,31 @@ py::object item(Value& value) {
 
 bool both_bool(const Tensor& a, const Tensor& b) { return a.dtype() == Dtype::boolean && b.dtype() == Dtype::boolean; }
 
-// A whole number of Python beside an array of integers must be one of its type, or the array becomes `wide`.
-void fit(const Operand& number, Operand& array, std::optional<Dtype> wide) {
+bool is_integer(const Tensor& x) { return !is_floating(x.dtype()) && x.dtype() != Dtype::boolean; }
+
+// A whole number of Python beside an array of integers must be one of its type, or the array becomes `wide`, of
+// integers the number's own type.
+void fit(Operand& number, Operand& array, std::optional<Dtype> wide) {
+  if (number.device || !array.device || !is_integer(number.tensor) || !is_integer(array.tensor)) return;
   const auto* constant = std::get_if<Constant>(&number.tensor.node().op);
-  if (!constant || !array.device || number.tensor.dtype() != Dtype::i32 || is_floating(array.tensor.dtype()) ||
-      array.tensor.dtype() == Dtype::boolean)
+  const Array given =
+      constant ? Array::from(std::vector{static_cast<std::int64_t>(constant->value)}, {}) : number.tensor.array();
+  const Array there = given.to(array.tensor.dtype()), back = there.to(given.dtype());
+  if (std::equal(given.bytes(), given.bytes() + given.size_bytes(), back.bytes())) {
+    if (!constant) number.tensor = there;
     return;
-  visit_dtype(array.tensor.dtype(), [&](auto type) {
-    if constexpr (std::is_integral_v<decltype(type)>) {
-      using Limits = std::numeric_limits<decltype(type)>;
-      const bool fits = constant->value >= static_cast<double>(Limits::min()) &&
-                        constant->value <= static_cast<double>(Limits::max());
-      check(fits || wide, "the number ", static_cast<std::int64_t>(constant->value), " does not fit ",
-            name_in_python(array.tensor.dtype()));
-      if (!fits) array.tensor = cast(array.tensor, *wide);
-    }
-  });
+  }
+  check(wide.has_value(), "the number ", to_string(given), " does not fit ", name_in_python(array.tensor.dtype()));
+  array.tensor = cast(array.tensor, is_floating(*wide) ? *wide : given.dtype());
 }
 
-// The last bits: arithmetic of integers wraps around, where a conversion takes the nearest number.
-Tensor wrapped(const Tensor& x, Dtype dtype) {
-  if (dtype == Dtype::u8) return cast(x & 255, dtype);
-  const std::int64_t half = std::int64_t{1} << (8 * size_of(dtype) - 1);
-  return cast(((x + half) & (2 * half - 1)) - half, dtype);
-}
-
-// numpy's matmul, of the operands' type also for integers: matmul gives i32 of bytes and refuses i64, whose products
-// are summed one by one.
+// numpy's matmul, of the operands' type also for integers: matmul gives i32 of narrow ones and refuses wide ones, whose
+// products are summed one by one.
 Tensor product(const Tensor& a, const Tensor& b) {
   const Dtype dtype = promote(a.dtype(), b.dtype());
-  if (dtype != Dtype::i64) {
-    Tensor result = matmul(a, b);
-    if (result.dtype() == dtype) return result;
-    return dtype == Dtype::u8 || dtype == Dtype::i8 ? wrapped(result, dtype) : cast(result, dtype);
+  if (is_floating(dtype) || product_dtype(dtype) == Dtype::i32) {
+    const Tensor result = matmul(a, b);
+    return result.dtype() == dtype ? result : dtype == Dtype::boolean ? cast(result, dtype) : wrapped(result, dtype);
   }
   matmul(cast(a, Dtype::f32), cast(b, Dtype::f32));  // checks the shapes
   const Tensor rows = a.rank() == 1 ? expand_dims(a, {0}) : a, columns = b.rank() == 1 ? expand_dims(b, {1}) : b;
@@ -81,7 +79,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   Axes single;
   if (a.rank() == 1) single.push_back(-2);
   if (b.rank() == 1) single.push_back(-1);
-  return squeeze(sums, single);
+  return wrapped(squeeze(sums, single), dtype);
 }
 
 // x ** 2 is one product, with the same rounding.
@@ -101,7 +99,7 @@ Tensor difference(const Tensor& a, const Tensor& b) {
 }
 
 // numpy's order of kinds: an array takes the results of its own kind and of lower ones in place.
-int kind(Dtype dtype) { return is_floating(dtype) ? 3 : dtype == Dtype::boolean ? 0 : dtype == Dtype::u8 ? 1 : 2; }
+int kind(Dtype dtype) { return is_floating(dtype) ? 3 : dtype == Dtype::boolean ? 0 : is_unsigned(dtype) ? 1 : 2; }
 
 // Every binary operator: its method in Python without underscores, and the op.
 struct Binary {
@@ -217,6 +215,14 @@ std::optional<Operand> operand(py::handle object) {
   if (PyList_Check(object.ptr()) || PyTuple_Check(object.ptr()))
     return operand(py::module_::import("nixie").attr("asarray")(object));
   return {};
+}
+
+void fit_large_numbers(const std::vector<Operand*>& operands) {
+  for (Operand* number : operands)
+    for (Operand* array : operands)
+      if (!number->device && !std::holds_alternative<Constant>(number->tensor.node().op) &&
+          size_of(array->tensor.dtype()) == 8)
+        fit(*number, *array, {});
 }
 
 Device& common_device(const std::vector<const Operand*>& operands) {
@@ -341,9 +347,6 @@ void bind_values(py::module_& module) {
       .def("__invert__", [](Value& self) {
         return make_value(self.dtype() == Dtype::boolean ? !self.tensor() : ~self.tensor(), self.device());
       });
-  module.def("wrapped", [](Value& self, DtypeArgument dtype) {
-    return make_value(wrapped(self.tensor(), dtype.dtype), self.device());
-  });
   module.def("is_stored", [](Value& self) { return is_stored(self.tensor()); });
   module.def("alias", [](Value& self) { return make_value(self.tensor(), self.device()); });
   module.def("has_device", [](const std::string& name) {

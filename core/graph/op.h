@@ -78,7 +78,7 @@ struct Concat {
   int axis = 0;
 };
 /// out[.., i.., ..] = x[.., indices[i..], ..] along an axis of size n. Negative indices count from the end; one outside
-/// [-n, n) reads NaN, of integers the largest number. Inputs: x, indices (i32).
+/// [-n, n) reads NaN, of integers the largest number (of u64 that of i64). Inputs: x, indices (i32).
 struct Gather {
   int axis = 0;
 };

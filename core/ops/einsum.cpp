@@ -27,7 +27,7 @@ Tensor ordered(const Labelled& x, const std::string& labels) {
 Tensor sum_over(const Tensor& x, const Axes& axes) {
   const Tensor y = sum(x, axes, false);
   const Dtype dtype = product_dtype(x.dtype());
-  return is_floating(dtype) ? retype(y, dtype) : wrap(y, dtype);
+  return is_floating(dtype) ? retype(y, dtype) : wrapped(y, dtype);
 }
 
 // A label twice in one operand is its diagonal.

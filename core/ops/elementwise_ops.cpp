@@ -241,7 +241,7 @@ const Elementwise cast_op{"cast",
                                                           : Gradients{{}};
                           },
                           {.result = ResultType::cast, .domain = {}}};
-const Elementwise wrap_op{"wrap", [](auto x) { return x; }, NoGradient{}, kWrapped};
+const Elementwise wrapped_op{"wrapped", [](auto x) { return x; }, NoGradient{}, kWrapped};
 const Elementwise retype_op{"retype",
                             [](auto x) { return x; },
                             [](T g, T, T x) {
@@ -288,7 +288,7 @@ Tensor where(T condition, T a, T b) { return where_op(condition, a, b); }
 Tensor cast(T x, Dtype dtype) { return x.dtype() == dtype && is_rounded(x) ? x : cast_op.call({x}, dtype); }
 Tensor widened(T x) { return is_f8(x.dtype()) ? retype(x, Dtype::f32) : x; }
 Tensor floating(T x) { return is_floating(x.dtype()) ? widened(x) : cast(x, Dtype::f32); }
-Tensor wrap(T x, Dtype dtype) { return x.dtype() == dtype ? x : wrap_op.call({x}, dtype); }
+Tensor wrapped(T x, Dtype dtype) { return x.dtype() == dtype ? x : wrapped_op.call({x}, dtype); }
 Tensor as_ordered(T x) { return x.dtype() == Dtype::u64 ? flip_sign_op.call({x}, Dtype::i64) : x; }
 Tensor from_ordered(T x, Dtype dtype) { return x.dtype() == dtype ? x : flip_sign_op.call({x}, dtype); }
 Tensor retype(T x, Dtype dtype) { return x.dtype() == dtype ? x : retype_op.call({x}, dtype); }

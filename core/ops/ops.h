@@ -48,7 +48,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);  ///< a
 /// value is ever stored, also from the same type.
 Tensor cast(const Tensor& x, Dtype dtype);
 /// To an integer type modulo 2^bits, where a cast saturates: as C++ converts integers, and as arithmetic wraps around.
-Tensor wrap(const Tensor& x, Dtype dtype);
+Tensor wrapped(const Tensor& x, Dtype dtype);
 Tensor floating(const Tensor& x);  ///< integers and 8-bit floats as f32, other floating types as they are
 Tensor widened(const Tensor& x);   ///< 8-bit floats as f32, other types as they are
 /// A cast that only chooses the storage type: a half is rounded when it is stored, like sums and products of halves.

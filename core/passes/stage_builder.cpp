@@ -129,7 +129,7 @@ int StageBuilder::convert(int reg, Dtype type) {
   return emit({.primitive = Primitive::cast, .type = type, .args = {reg, -1, -1}});
 }
 
-// The number, saturating, where one of the types may be u64.
+// The number of one type as that of another, saturating; that of u64 is in a register of i64.
 int StageBuilder::convert(int reg, Dtype from, Dtype to) {
   if (from == Dtype::u64 && to != from && type_of(reg) == Dtype::i64)
     reg = unsigned_.to(reg, is_floating(to) ? to : Dtype::i64);
@@ -173,11 +173,26 @@ int StageBuilder::as_bool(int reg, ResultType result) {
 // A number as its type of 16 or 8 bits holds it, if it may have more digits than f32, by way of which it would be
 // rounded twice: a double, or an integer (those that f32 does not hold are beyond all of these types but bf16).
 int StageBuilder::rounded_once(int reg, const Tensor& half) {
-  const Dtype from = half.inputs()[0].dtype();
+  const Dtype from = half.inputs()[0].dtype(), type = type_of(reg);
   const bool is_integer = !is_floating(from) && size_of(from) >= 4 && half.dtype() == Dtype::bf16;
-  if (type_of(reg) == Dtype::f32 || (from != Dtype::f64 && !is_integer)) return reg;
+  if (type == Dtype::f32 || (from != Dtype::f64 && !is_integer)) return reg;
+  if (type == Dtype::i64) reg = odd_where_cut(reg);
   const int wide = convert(reg, from, Dtype::f64);
   return emit({.primitive = rounding_to(half.dtype()), .type = Dtype::f64, .args = {wide, -1, -1}});
+}
+
+// The same for a double: a large integer without its last 16 bits, the one before them set if any of them is.
+int StageBuilder::odd_where_cut(int reg) {
+  const auto number = [&](double value) {
+    return emit({.primitive = Primitive::constant, .type = Dtype::i64, .value = value});
+  };
+  const auto apply = [&](Primitive primitive, int a, int b, int c = -1) {
+    return emit({.primitive = primitive, .type = Dtype::i64, .args = {a, b, c}});
+  };
+  const int any = apply(Primitive::not_equal, apply(Primitive::bit_and, reg, number(0xffff)), number(0));
+  const int above = apply(Primitive::bit_and, reg, number(-0x1p16));
+  const int cut = apply(Primitive::bit_or, above, apply(Primitive::shift_left, any, number(16)));
+  return apply(Primitive::select, apply(Primitive::less, apply(Primitive::abs, reg, -1), number(0x1p32)), reg, cut);
 }
 
 int StageBuilder::value(const Tensor& x, Dtype type) {

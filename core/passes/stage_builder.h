@@ -30,6 +30,7 @@ class StageBuilder {
   int convert(int reg, Dtype type);
   int convert(int reg, Dtype from, Dtype type);
   int rounded_once(int reg, const Tensor& half);
+  int odd_where_cut(int reg);
   int narrowed(int reg, Dtype dtype, bool wraps);
   int as_bool(int reg, ResultType result);
 

@@ -18,7 +18,7 @@ constexpr Dtype kFloats[] = {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16, Dt
 int bits(Dtype dtype) { return static_cast<int>(8 * size_of(dtype)); }
 Wide lowest(Dtype dtype) { return is_unsigned(dtype) ? 0 : -(Wide{1} << (bits(dtype) - 1)); }
 Wide highest(Dtype dtype) { return (Wide{1} << (is_unsigned(dtype) ? bits(dtype) : bits(dtype) - 1)) - 1; }
-Wide wrapped(Wide x, Dtype dtype) {
+Wide last_bits(Wide x, Dtype dtype) {
   const Wide last = x & ((Wide{1} << bits(dtype)) - 1);
   return last > highest(dtype) ? last - (Wide{1} << bits(dtype)) : last;
 }
@@ -38,7 +38,7 @@ Numbers numbers_of(const Array& array) {
   for (std::int64_t i = 0; i < array.size(); ++i) {
     Wide number = 0;
     std::memcpy(&number, array.bytes() + i * size_of(array.dtype()), static_cast<std::size_t>(size_of(array.dtype())));
-    numbers.push_back(is_bool ? number : wrapped(number, array.dtype()));
+    numbers.push_back(is_bool ? number : last_bits(number, array.dtype()));
   }
   return numbers;
 }
@@ -79,8 +79,8 @@ Pairs pairs_of(const Numbers& numbers) {
 Wide floored(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 Wide power(Wide a, Wide b, Dtype dtype) {
   Wide y = 1;
-  for (; b > 0; b >>= 1, a = wrapped(a * a, dtype))
-    if (b & 1) y = wrapped(y * a, dtype);
+  for (; b > 0; b >>= 1, a = last_bits(a * a, dtype))
+    if (b & 1) y = last_bits(y * a, dtype);
   return y;
 }
 
@@ -96,7 +96,7 @@ TEST(Integers, ArithmeticWrapsAround) {
       {"+", [](const Tensor& a, const Tensor& b) { return a + b; }, [](Wide a, Wide b, Dtype) { return a + b; }},
       {"-", [](const Tensor& a, const Tensor& b) { return a - b; }, [](Wide a, Wide b, Dtype) { return a - b; }},
       {"*", [](const Tensor& a, const Tensor& b) { return a * b; },
-       [](Wide a, Wide b, Dtype d) { return wrapped(a, d) * wrapped(b, d); }},
+       [](Wide a, Wide b, Dtype d) { return last_bits(a, d) * last_bits(b, d); }},
       {"floor_divide", floor_divide, [](Wide a, Wide b, Dtype) { return b == 0 ? Wide{0} : floored(a, b); }},
       {"trunc_divide", trunc_divide, [](Wide a, Wide b, Dtype) { return b == 0 ? Wide{0} : a / b; }},
       {"remainder", remainder, [](Wide a, Wide b, Dtype) { return b == 0 ? Wide{0} : a - floored(a, b) * b; }},
@@ -145,7 +145,7 @@ TEST(Integers, ArithmeticWrapsAround) {
       Numbers expected;
       for (std::size_t i = 0; i < x.a.size(); ++i) {
         const Wide y = row.expected(x.a[i], x.b[i], dtype);
-        expected.push_back(row.compares ? y : wrapped(y, dtype));
+        expected.push_back(row.compares ? y : last_bits(y, dtype));
       }
       expect_numbers(row.op(a, b), expected, row.compares ? Dtype::boolean : dtype,
                      fmt::format("{} of {}", row.name, dtype));
@@ -159,24 +159,25 @@ TEST(Integers, CastsSaturateAndWrapTakesTheLastBits) {
       const std::string what = fmt::format("{} to {}", from, to);
       const Numbers x = ends(from);
       Numbers nearest, last;
-      for (const Wide number : x) nearest.push_back(saturated(number, to)), last.push_back(wrapped(number, to));
+      for (const Wide number : x) nearest.push_back(saturated(number, to)), last.push_back(last_bits(number, to));
       expect_numbers(cast(array_of(x, from), to), nearest, to, what);
       expect_numbers(cast(Tensor(array_of(x, from)) * 1, to) * 1, nearest, to, what + " between others");
-      expect_numbers(wrap(array_of(x, from), to), last, to, what + " wrapped");
+      expect_numbers(wrapped(array_of(x, from), to), last, to, what + " wrapped");
       EXPECT_EQ(text(numbers_of(array_of(x, from).to(to))), text(nearest)) << what << " by Array::to";
     }
-  expect_numbers(wrap(Tensor{2.9, -2.9}, Dtype::u16), {2, 65534}, Dtype::u16, "fractions wrapped");
-  EXPECT_FAULT(usage, "wrap: the type is f32, expected an integer type", wrap(zeros({2}, Dtype::i32), Dtype::f32));
+  expect_numbers(wrapped(Tensor{2.9, -2.9}, Dtype::u16), {2, 65534}, Dtype::u16, "fractions wrapped");
+  EXPECT_FAULT(usage, "wrapped: the type is f32, expected an integer type",
+               wrapped(zeros({2}, Dtype::i32), Dtype::f32));
 }
 
 TEST(Integers, BecomeTheNearestFloats) {
   for (const Dtype from : kIntegers)
     for (const Dtype to : kFloats) {
       Numbers x = ends(from);
-      for (const int shift : {8, 16, 24, 31, 53, 62, 63})  // between floats, and a little beside
-        for (const Wide least : {Wide{1}, Wide{(1 << 11) + 1}})
+      for (const int power : {8, 16, 24, 31, 53, 60, 62, 63})  // half way between floats, and beside
+        for (const int digits : {4, 8, 11, 24, 53})
           for (const Wide beside : {-1, 0, 1})
-            if (const Wide number = (Wide{1} << shift) + (shift > 24 ? least << (shift - 24) : 0) + beside;
+            if (const Wide number = (Wide{1} << power) + (Wide{1} << std::max(power - digits, 0)) + beside;
                 number <= highest(from))
               x.push_back(number);
       const Array array = array_of(x, from);
@@ -221,8 +222,8 @@ TEST(Integers, RowsAreReducedScannedSortedAndGathered) {
     Numbers sum_so_far, product_so_far, most_so_far, least_so_far, order(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto so_far = [&](const Numbers& all, auto op) { return i == 0 ? x[0] : op(all.back(), x[i]); };
-      sum_so_far.push_back(wrapped(so_far(sum_so_far, [](Wide a, Wide b) { return a + b; }), sums));
-      product_so_far.push_back(wrapped(so_far(product_so_far, [](Wide a, Wide b) { return a * b; }), sums));
+      sum_so_far.push_back(last_bits(so_far(sum_so_far, [](Wide a, Wide b) { return a + b; }), sums));
+      product_so_far.push_back(last_bits(so_far(product_so_far, [](Wide a, Wide b) { return a * b; }), sums));
       most_so_far.push_back(so_far(most_so_far, [](Wide a, Wide b) { return std::max(a, b); }));
       least_so_far.push_back(so_far(least_so_far, [](Wide a, Wide b) { return std::min(a, b); }));
       order[i] = static_cast<Wide>(i);
@@ -307,7 +308,7 @@ TEST(Integers, LongSumsAndExtremes) {
   for (const Dtype dtype : kIntegers) {
     const Tensor x =
         where(coordinate({3, n}, 1) == n - 5, full({}, static_cast<double>(highest(dtype)), dtype), full({}, 7, dtype));
-    const Wide total = wrapped(highest(dtype) + 7 * (n - 1), sum_dtype(dtype));
+    const Wide total = last_bits(highest(dtype) + 7 * (n - 1), sum_dtype(dtype));
     expect_numbers(sum(x, {1}, false), Numbers(3, total), sum_dtype(dtype), fmt::format("{}", dtype));
     expect_numbers(max(x, {1}, false), Numbers(3, highest(dtype)), dtype, fmt::format("{}", dtype));
     expect_numbers(argmax(x, {1}, false), Numbers(3, n - 5), Dtype::i32, fmt::format("{}", dtype));

@@ -45,7 +45,7 @@ const std::vector<Row>& rows() {
       WRONG("has more than 2^48 elements", Shape({0, kHuge, kHuge})),
       WRONG("dtype 77 is unknown, expected one of f64, f32, f16, ", Array(Dtype{77}, {3})),
       WRONG("dtype 99 is unknown, expected one of f64", wrap(memory, {4}, Dtype{99}, cpu())),
-      WRONG("dtype 11 is unknown, expected one of f64", zeros({3}, Dtype{11})),
+      WRONG("dtype 15 is unknown, expected one of f64", zeros({3}, Dtype{15})),
       WRONG("dtype 255 is unknown, expected one of f64", cast(vector, Dtype{255})),
       WRONG("has more than 2^48 elements", Array(Dtype::f64, Shape{kHuge})),
       WRONG("has more than 2^48 elements", broadcast_to(vector, Shape{kHuge, 3})),

@@ -9,6 +9,7 @@ import numpy as np
 import nixie as nx
 
 NUMBERS = np.array([[3.0, 1.0, 4.0], [1.5, -5.0, 9.0]], np.float32)
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 WHOLE = np.array([[3, 1, 4], [1, -5, 9]], np.int32)
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -132,7 +133,7 @@ class Numpy(unittest.TestCase):
         held[0].__setitem__((1, 1), -5)
         (held[0] if held else None).sort()
         self.assertEqual(held[0].tolist(), [[7, 7, 7], [-5, 7, 9]])
-        for types in itertools.product(("bool", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"), repeat=2):
+        for types in itertools.product(("bool", *INTEGERS, "float16", "float32", "float64"), repeat=2):
             x, y = ((200 * WHOLE).astype(np.int64).astype(dtype) for dtype in types)
             for name in ("add", "mul"):
                 with self.subTest(name, types=types):
@@ -163,15 +164,15 @@ class Numpy(unittest.TestCase):
             self.assertTrue(x.dtype == other)
         for other in (nx.float32, "float32", np.float32, "no type", None, 3):
             self.assertFalse(x.dtype == other)
-        for dtype in ("uint8", "int8"):  # arithmetic wraps around
-            x = np.array([[100, 90, 80], [7, 120, 55]], dtype)
+        for dtype in INTEGERS:  # arithmetic wraps around
+            x = np.array([[100, 90, 80], [7, 120, 55]], dtype) + np.array(np.iinfo(dtype).max // 3, dtype)
             ours = nx.asarray(x)
             for function in (lambda xp, x: x @ x.T, lambda xp, x: x[0] @ x[1], lambda xp, x: xp.tensordot(x, x), lambda xp, x: xp.einsum("ij,kj->ik", x, x), lambda xp, x: xp.sum(x, dtype=x.dtype),
                              lambda xp, x: xp.prod(x, dtype=x.dtype, axis=0), lambda xp, x: x * x + x):
                 found, expected = function(nx, ours), function(np, x)
                 self.assertEqual((found.dtype.name, found.tolist()), (expected.dtype.name, expected.tolist()))
             self.assertEqual(nx.vecdot(ours, ours).tolist(), (x * x).sum(axis=1, dtype=dtype).tolist())
-        for dtype in ("bool", "uint8", "int8", "int32", "int64", "float32"):
+        for dtype in ("bool", *INTEGERS, "float32"):
             x = WHOLE.astype(dtype)
             for subscripts in ("ij,kj->ik", "ij,ij", "ij,ik->", "ij,ij->ij", "ij, lj -> li", "ij->j", "ii->i", "ij,jj"):
                 given = [x[:, : len(x)] if term in ("ii", "jj") or subscripts[-2:] == "jj" else x for term in subscripts.split("->")[0].split(",")]
@@ -185,6 +186,13 @@ class Numpy(unittest.TestCase):
             np.testing.assert_allclose((ours / number).numpy(), np.array([0, 5, 255]) / number, rtol=1e-6)
             np.testing.assert_allclose((number / (ours + 0)).numpy()[1:], number / np.array([5, 255]), rtol=1e-6)
         self.assertEqual((nx.array([2**60], dtype=nx.int64) + (2**60 + 1)).item(), 2**61 + 1)
+        self.assertEqual((nx.array([2**60], dtype=nx.uint64) + (2**63 + 1)).item(), 2**60 + 2**63 + 1)
+        self.assertEqual(nx.maximum(nx.array([1, 2**64 - 1], dtype=nx.uint64), 2**63 + 1).tolist(), [2**63 + 1, 2**64 - 1])
+        large, signed = nx.array([0, 2**64 - 1], dtype=nx.uint64), nx.array([-1, 2**63 - 1])
+        self.assertEqual([(large > -1).tolist(), (large == 2**64 - 1).tolist(), (signed < 2**63).tolist()], [[True, True], [False, True], [True, True]])
+        for wrong in (lambda: large + -1, lambda: signed + 2**63, lambda: nx.ones(1, dtype=nx.uint16) + 2**16, lambda: nx.ones(1, dtype=nx.int16) * -(2**15 + 1)):
+            with self.assertRaisesRegex(ValueError, "does not fit"):
+                wrong()
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
 
     def test_next_numbers(self):
@@ -243,7 +251,7 @@ class Numpy(unittest.TestCase):
             (lambda: nx.array(-1, dtype=nx.uint8), ValueError, "-1 does not fit uint8"),
             (lambda: nx.full(2, 2**31, dtype=nx.int32), ValueError, "2147483648 does not fit int32"),
             (lambda: nx.array(math.nan, dtype=nx.int32), ValueError, "nan does not fit int32"),
-            (lambda: nx.array([2**63]), ValueError, "9223372036854775808 does not fit int64"),
+            (lambda: nx.array([2**63], dtype=nx.int64), ValueError, "9223372036854775808 does not fit int64"),
             (lambda: nx.asarray(WHOLE).__setitem__(0, 2**40), ValueError, "1099511627776 does not fit int32"),
             (lambda: x[[True, False, True]], IndexError, "a mask of shape (3,) for axes of shape (2,)"),
             (lambda: x.sum(out=x), TypeError, "out[...] = sum(x)"),
@@ -257,7 +265,7 @@ class Numpy(unittest.TestCase):
             (lambda: nx.linalg.norm(nx.asarray(CUBE), 1), ValueError, "wants an axis"),
             (lambda: nx.flip("a"), TypeError, "no array of real numbers"),
             (lambda: nx.concatenated, AttributeError, "no attribute 'concatenated'"),
-            (lambda: nx.zeros(3, dtype="int16"), ValueError, "int16 is unknown, expected one of"),
+            (lambda: nx.zeros(3, dtype="int4"), ValueError, "int4 is unknown, expected one of"),
             (lambda: nx.zeros(3, device="tpu"), ValueError, "tpu"),
             (lambda: bool(x), ValueError, "single number"),
             (lambda: nx.zeros((2**20, 2**27)).numpy(), MemoryError, ""),

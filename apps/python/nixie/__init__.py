@@ -4,7 +4,8 @@ import math as _math
 
 from . import _core, _methods, linalg, models, nn, random, training
 from ._core import Array, Error, __version__, dtype
-from ._core import bfloat16, bool, float8_e4m3fn, float8_e5m2, float16, float32, float64, int8, int32, int64, uint8
+from ._core import bfloat16, bool, float8_e4m3fn, float8_e5m2, float16, float32, float64, int8, int16, int32, int64
+from ._core import uint8, uint16, uint32, uint64
 from ._creation import (arange, array, asarray, empty, empty_like, eye, from_dlpack, full, full_like, linspace, meshgrid, ones,
                         ones_like, tril, triu, zeros, zeros_like)
 from ._elementwise import FUNCTIONS as _FUNCTIONS, allclose, clip, isclose, round, where

@@ -14,7 +14,7 @@ def _device(device):
 
 def asarray(obj, /, dtype=None, *, device=None, copy=None):
     """An array of a number, nested lists, or an array of nixie, numpy or another library. Numbers of Python become
-    bool, int32 or float32 (int64 where int32 is too small), arrays keep their type. What another
+    bool, int32 or float32 (int64 or uint64 where int32 is too small), arrays keep their type. What another
     library holds is copied; to share its memory use `from_dlpack`. Raises ValueError where `copy=False` asks for the impossible.
 
     >>> nixie.asarray([[1, 2], [3, 4]], dtype=nixie.float32)
@@ -48,9 +48,12 @@ def array_of(x):
     return x if isinstance(x, Array) else asarray(x)
 
 
-def _type_of_number(number):
-    small = type(number) is not int or -(2**31) <= number < 2**31
-    return DEFAULTS[type(number)] if small else _core.int64
+def _type_of_number(*numbers):
+    """The type of numbers of one type of Python."""
+    if type(numbers[0]) is not int:
+        return DEFAULTS[type(numbers[0])]
+    low, high = min(numbers), max(numbers)
+    return _core.int32 if -(2**31) <= low and high < 2**31 else _core.uint64 if low >= 0 and high >= 2**63 else _core.int64
 
 
 def _numbers(obj, dtype):
@@ -60,10 +63,10 @@ def _numbers(obj, dtype):
     found = numpy.asarray(obj)
     if found.dtype.kind not in "biuf":
         raise TypeError(f"asarray: a {type(obj).__name__} of {found.dtype} is no array of real numbers")
-    ends = [found.min().item(), found.max().item()] if found.size else []
-    if dtype is None and not _has_buffer(obj) and found.dtype.kind != "b":
-        small = all(-(2**31) <= each < 2**31 for each in ends)
-        dtype = _core.float32 if found.dtype.kind == "f" else _core.int32 if small else _core.int64
+    if found.dtype.kind == "f" and dtype is not None and isdtype(dtype, "integral") and found.size and abs(found).max() >= 2**53:
+        return numpy.asarray(obj, object), dtype  # of whole numbers below 0 and from 2^63 on numpy makes doubles
+    if dtype is None and not _has_buffer(obj):
+        dtype = _type_of_number(found.min().item(), found.max().item()) if found.size else DEFAULTS[float if found.dtype.kind == "f" else int]
     return found, dtype
 
 

@@ -10,7 +10,7 @@ from ._elementwise import named
 from ._indexing import elements_of, nonzero
 from ._manipulation import broadcast_to, concat, expand_dims, flip, moveaxis, normal_axis, pad, permute_dims, reshape, stack
 from ._reductions import FUNCTIONS as REDUCTIONS, mean, searchsorted, sort, sum
-from ._types import finfo, isdtype, result_type
+from ._types import WIDE, finfo, isdtype, result_type, wrapped
 
 
 def split(x, parts, /, axis=0):
@@ -386,14 +386,14 @@ def convolve(a, v, /, mode="full"):
     if mode not in ends:
         raise ValueError(f"convolve: mode is {mode!r}, expected full, same or valid")
     dtype = result_type(a, v)
-    if dtype == _core.int64:  # which no convolution has
+    if dtype in WIDE:  # which no convolution has
         a = pad(a, ends[mode])
         shape = [a.size - v.size + 1, v.size]
         return _core.take(a, _core.coordinate(shape, 0, a.device) + _core.coordinate(shape, 1, a.device), 0) @ flip(v)
     image, kernel = (reshape(_core.cast(each, _core.uint8) if dtype == _core.bool else each, (1, 1, 1, -1)) for each in (a, flip(v)))
     image = pad(image, [(0, 0)] * 3 + [ends[mode]])
     found = reshape(_core.conv(image, kernel, [1, 1], [0, 0], [1, 1], 1), -1)
-    return _core.wrapped(found, dtype) if dtype in (_core.int8, _core.uint8) else _core.cast(found, dtype)
+    return wrapped(found, dtype)
 
 
 def correlate(a, v, /, mode="valid"):

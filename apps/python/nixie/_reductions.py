@@ -7,13 +7,15 @@ from . import _core
 from ._creation import array_of
 from ._elementwise import named
 from ._manipulation import normal_axis
-from ._types import as_dtype, isdtype
+from ._types import as_dtype, isdtype, wrapped
 
 
 def _sum_type(x, dtype):
     if dtype is not None:
         return as_dtype(dtype)
-    return _core.int32 if x.dtype == _core.int8 else None  # of bool and uint8 int64, as the ops have it
+    if x.dtype == _core.bool or not isdtype(x.dtype, "integral") or x.dtype.itemsize == 8:
+        return None  # of bool int64, as the ops have it
+    return _core.uint32 if isdtype(x.dtype, "unsigned integer") else _core.int32
 
 
 def _chosen(x, where, neutral):
@@ -30,12 +32,7 @@ def _accumulate(op, together, neutral):
 
     def plain(x, axis, dtype, keepdims):
         to = _sum_type(x, dtype)
-        if to is not None and (x.dtype != to):
-            x = _core.cast(x, to if to.itemsize >= 4 or isdtype(to, "real floating") else _core.int64)
-        result = op(x, axis, keepdims)
-        if to is None or result.dtype == to:
-            return result
-        return (_core.wrapped if to in (_core.int8, _core.uint8) else _core.cast)(result, to)
+        return op(x, axis, keepdims) if to is None else wrapped(op(wrapped(x, to), axis, keepdims), to)
 
     return reduce
 
@@ -44,8 +41,8 @@ _sum, _prod = _accumulate(_core.sum, operator.add, 0), _accumulate(_core.prod, o
 
 
 def sum(x, /, axis=None, *, dtype=None, keepdims=False, initial=None, where=None):
-    """The sum over axes, by default over all, of the elements where `where` is true, and of `initial`. Its type is int64 for bool and
-    uint8, int32 for int8, else x's.
+    """The sum over axes, by default over all, of the elements where `where` is true, and of `initial`. Its type is int64 for bool,
+    int32 and uint32 for narrower integers, else x's.
 
     >>> nixie.sum(nixie.array([[1, 2], [3, 4]]), axis=0)
     array([4, 6], dtype=int32)
@@ -159,11 +156,7 @@ def _scan(x, axis, initial, dtype, scan, neutral):
         axis = 0
     axis = normal_axis(axis, x.ndim, "cumulative function")
     to = _sum_type(x, dtype)
-    if to is not None:
-        x = _core.cast(x, to)
-    result = scan(x, axis)
-    if to is not None and result.dtype != to:
-        result = _core.cast(result, to)
+    result = scan(x, axis) if to is None else wrapped(scan(wrapped(x, to), axis), to)
     if initial:
         shape = list(result.shape[:axis]) + [1] + list(result.shape[axis + 1 :])
         result = _core.concat([_core.full(shape, neutral, result.dtype, x.device), result], axis)

@@ -7,17 +7,20 @@ from . import _core
 from ._core import Array, dtype
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")  # as ml_dtypes names them; arithmetic on them gives float32
-NAMES = ("bool", "int8", "int32", "int64", "uint8", *FLOAT8, "float16", "bfloat16", "float32", "float64")
+SIGNED, UNSIGNED = ("int8", "int16", "int32", "int64"), ("uint8", "uint16", "uint32", "uint64")
+FLOATS = (*FLOAT8, "float16", "bfloat16", "float32", "float64")
+NAMES = ("bool", *SIGNED, *UNSIGNED, *FLOATS)
 DTYPES = {name: getattr(_core, name) for name in NAMES}
 KINDS = {
     "bool": ("bool",),
-    "signed integer": ("int8", "int32", "int64"),
-    "unsigned integer": ("uint8",),
-    "integral": ("int8", "int32", "int64", "uint8"),
-    "real floating": (*FLOAT8, "float16", "bfloat16", "float32", "float64"),
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": SIGNED + UNSIGNED,
+    "real floating": FLOATS,
     "complex floating": (),
-    "numeric": ("int8", "int32", "int64", "uint8", *FLOAT8, "float16", "bfloat16", "float32", "float64"),
+    "numeric": SIGNED + UNSIGNED + FLOATS,
 }
+WIDE = (_core.int64, _core.uint32, _core.uint64)  # computed in 64 bits, as no matrix product or convolution is
 DEFAULTS = {bool: _core.bool, int: _core.int32, float: _core.float32}
 
 
@@ -57,6 +60,11 @@ def fitting(number, type):
     if isdtype(type, "integral") and not iinfo(type).min - 1 < number < iinfo(type).max + 1:
         raise ValueError(f"the number {number} does not fit {type}")
     return number
+
+
+def wrapped(x, type):
+    """The elements as another type, of integers their last bits: arithmetic wraps around, where a conversion takes the nearest number."""
+    return x if x.dtype == type else (_core.wrapped if isdtype(type, "integral") else _core.cast)(x, type)
 
 
 def _type_of(type):

@@ -5,7 +5,7 @@ import math
 from . import _core, _reductions
 from ._creation import array_of as _array_of
 from ._manipulation import matrix_transpose, normal_axis as _normal_axis  # the standard has the first here, too
-from ._types import missing as _missing, result_type as _result_type
+from ._types import WIDE as _WIDE, missing as _missing, result_type as _result_type, wrapped as _wrapped
 
 __getattr__ = _missing("nixie.linalg", "numpy.linalg")
 
@@ -181,16 +181,13 @@ def einsum(subscripts, /, *operands):
     """
     arrays = [_array_of(each) for each in operands]
     to = _result_type(*arrays)
-    if to == _core.int64 and len(arrays) > 1 and "..." not in subscripts:
-        return _sum_of_products(subscripts.replace(" ", ""), arrays)
-    found = _core.einsum(subscripts, arrays)  # of bytes and bools int32
-    if to in (_core.int8, _core.uint8):
-        return _core.wrapped(found, to)
-    return _core.cast(found, to) if to == _core.bool else found
+    if to in _WIDE and len(arrays) > 1 and "..." not in subscripts:
+        return _wrapped(_sum_of_products(subscripts.replace(" ", ""), arrays), to)
+    return _wrapped(_core.einsum(subscripts, arrays), to)  # of narrow integers and bools int32
 
 
 def _sum_of_products(subscripts, arrays):
-    """einsum with every product in memory: matrix products are not computed in int64."""
+    """einsum with every product in memory: matrix products are not computed in integers of 64 bits."""
     terms, arrow, out = subscripts.partition("->")
     labels = sorted(set(terms) - {","})
     product = 1

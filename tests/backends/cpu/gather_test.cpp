@@ -61,7 +61,7 @@ double reduced(ReduceKind kind, double a, double b) {
 class CpuGatherLayouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(CpuGatherLayouts, EqualPlainLoops) {
-  for (const Dtype type : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::i32, Dtype::u8})
+  for (const Dtype type : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::i32, Dtype::u8, Dtype::u16})
     for (const Case& c : kCases)
       for (const int beyond : {0, 2}) {  // indices out of range by this much
         const Array x(type, c.x, GetParam(), 1);

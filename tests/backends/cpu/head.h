@@ -62,7 +62,7 @@ struct Array {
     const std::int64_t count = origin + high_end + 1;
     bytes.resize(static_cast<std::size_t>(count * size_of(dtype)));
     std::mt19937 random(seed);
-    std::uniform_int_distribution<int> number(dtype == Dtype::u8 ? 0 : low, high);
+    std::uniform_int_distribution<int> number(is_unsigned(dtype) ? 0 : low, high);
     for (std::int64_t i = 0; i < count; ++i) set(i, number(random));
   }
   void set(std::int64_t element, double value) {

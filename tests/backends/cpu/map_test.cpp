@@ -170,12 +170,13 @@ TEST(CpuMap, Casts) {
     }
 }
 
-// Every storage type in, every storage type out: sums in the compute type, saturating stores.
+// Every storage type in, every storage type out: sums in the compute type, saturating casts and stores.
 TEST(CpuMap, StorageTypes) {
   std::mt19937 random(2);
   for (int from = 0; from < kDtypeCount; ++from)
     for (int to = 0; to < kDtypeCount; ++to) {
       const Dtype in = static_cast<Dtype>(from), out = static_cast<Dtype>(to), type = compute_dtype(in);
+      if (plan_dtype(in) != in || plan_dtype(out) != out) continue;
       for (std::int64_t n : {1, 77, 2048}) {
         PlanCase c;
         const Shape domain{n};
@@ -184,8 +185,9 @@ TEST(CpuMap, StorageTypes) {
         kernel.stores.push_back(dense(c.slot(out, domain, random), domain));
         kernel.stores.push_back({.slot = c.slot(out, Shape{2 * n}, random), .offset = 1, .strides = {2}});
         Stage stage;
-        stage.body = {load(0, type), apply(Primitive::add, type, {0, 0, -1})};
-        stage.stores = {{.value = 1, .access = 0}, {.value = 1, .access = 1}};
+        stage.body = {load(0, type), apply(Primitive::add, type, {0, 0, -1}),
+                      apply(Primitive::cast, compute_dtype(out), {1, -1, -1})};
+        stage.stores = {{.value = 2, .access = 0}, {.value = 2, .access = 1}};
         kernel.stages = {stage};
         c.plan.kernels = {kernel};
         SCOPED_TRACE(std::string(to_string(in)) + " to " + std::string(to_string(out)));
@@ -228,18 +230,21 @@ PlanCase random_map(std::mt19937& random) {
       access.inside.push_back({pick(0, 1) ? 0 : size / 3, pick(0, 1) ? size : size - size / 4});
   };
   Stage stage;
-  const int loads = pick(1, 4);
-  for (int i = 0; i < loads; ++i) {
+  std::vector<int> loaded;
+  for (int i = pick(0, 3); i >= 0; --i) {
     Access access;
     const Shape shape = permuted(true, access);
     bound(access);
     access.slot = c.slot(pick(0, 2) ? type : pick(0, 1) ? Dtype::f16 : Dtype::u8, shape, random);
+    const Dtype stored = c.plan.slots[static_cast<std::size_t>(access.slot)].dtype;
+    stage.body.push_back(load(static_cast<int>(kernel.loads.size()), compute_dtype(stored)));
     kernel.loads.push_back(access);
-    stage.body.push_back(load(i, type));
+    stage.body.push_back(apply(Primitive::cast, type, {static_cast<int>(stage.body.size()) - 1, -1, -1}));
+    loaded.push_back(static_cast<int>(stage.body.size()) - 1);
   }
   stage.body.push_back(constant(0.25, type));
-  int last = loads;
-  for (int i = 0; i < loads; ++i) {
+  int last = static_cast<int>(stage.body.size()) - 1;
+  for (const int i : loaded) {
     const Primitive primitives[] = {Primitive::add, Primitive::mul, Primitive::sub, Primitive::max};
     stage.body.push_back(apply(primitives[pick(0, 3)], type, {last, i, -1}));
     last = static_cast<int>(stage.body.size()) - 1;

@@ -8,7 +8,8 @@ namespace nixie::cpu_test {
 namespace {
 
 const Shape kShapes[] = {{1}, {0}, {9}, {5, 130}, {300, 3}, {4, 70, 3}, {2, 0, 3}, {3, 1000}};
-constexpr Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::i64, Dtype::i32, Dtype::u8};
+constexpr Dtype kTypes[] = {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::i64,
+                            Dtype::i32, Dtype::u8,  Dtype::i16, Dtype::u32};
 
 /// Calls `visit(offsets of the elements of a row in a dense array, their values)`.
 template <class Visit>

@@ -103,6 +103,40 @@ TEST(CudaCodegen, AKernelOfHundredsOfArraysCompiles) {
   }
 }
 
+// Plans have u64 as i64, so kernels name no u64.
+TEST(CudaCodegen, EveryIntegerCompiles) {
+  for (const Dtype dtype : {Dtype::i16, Dtype::i8, Dtype::u64, Dtype::u32, Dtype::u16, Dtype::u8}) {
+    CudaPlansBackend backend("sm_90a");
+    const auto input = [](const char* name, const Shape& shape, Dtype type) {
+      return Tensor::make(Input{.name = name}, {}, shape, type);
+    };
+    const Tensor x = input("x", {40, 30}, dtype), y = input("y", {40, 30}, dtype), f = input("f", {40, 30}, Dtype::f32);
+    const Tensor at = input("at", {7}, dtype);
+    std::vector<Tensor> results{x * y - 300,
+                                floor_divide(x, y),
+                                x % y,
+                                pow(x, y),
+                                maximum(x, y),
+                                x >> y,
+                                x << y,
+                                x < y,
+                                sign(x),
+                                cast(x, Dtype::f32),
+                                cast(f, dtype),
+                                cast(cast(x, Dtype::f64) * cast(f, Dtype::f64), dtype),
+                                cast(x, Dtype::bf16),
+                                wrapped(x, Dtype::i8),
+                                sum(x),
+                                max(x, {1})};
+    if (dtype != Dtype::i8 && dtype != Dtype::u8)
+      for (const Tensor& result : {argmax(x, {0}), sort(x, 1), cumsum(x, 0), take(x, at), scatter_max(x, at, 7)})
+        results.push_back(result);
+    const Plan plan = make_plan(simplify({.outputs = results}), backend);
+    for (const Slot& slot : plan.slots) EXPECT_NE(slot.dtype, Dtype::u64) << slot.name;
+    backend.compile(plan);
+  }
+}
+
 // Strides, pads and dilations may be all that an int holds.
 TEST(CudaCodegen, PoolingsWithTheLargestDilationsCompile) {
   CudaPlansBackend backend("sm_90a");

@@ -157,7 +157,7 @@ inline std::vector<Draft> all_lookups(Dtype dtype) {
           all.push_back(headed("pool_index", pool(PoolRole::index), dtype, {c.x}, c.y, channels_last, false));
           all.push_back(headed("pool_gather", pool(PoolRole::gather), dtype, {c.x, c.y}, c.y, channels_last, false));
         }
-  for (Dtype type : {dtype, Dtype::i64, Dtype::boolean}) {
+  for (Dtype type : {dtype, Dtype::i64, Dtype::u32, Dtype::u16, Dtype::boolean}) {
     all.push_back(headed("gather", Gather{0}, type, {{7, 5}, {4, 3}}, {4, 3, 5}, false, false));
     all.push_back(headed("gather", Gather{1}, type, {{3, 7, 5}, {6}}, {3, 6, 5}, false, false));
   }

@@ -385,7 +385,7 @@ inline Draft stored_product(const std::string& name, std::int64_t m, std::int64_
         {.body = {head(), number(0.125), apply(Primitive::mul, {0, 1}), load(0), apply(Primitive::add, {2, 3})},
          .stores = {{4, 0}, {4, 1}}}};
   } else {
-    kernel.stages = {{.body = {{.primitive = Primitive::head, .type = Dtype::i32}}, .stores = {{0, 0}, {0, 1}}}};
+    kernel.stages = {{.body = {head(Dtype::i32), apply(Primitive::cast, {0})}, .stores = {{0, 0}, {1, 1}}}};
   }
   d.plan.kernels = {kernel};
   return d;

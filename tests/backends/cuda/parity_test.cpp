@@ -28,7 +28,7 @@ std::shared_ptr<Backend> device() {
 
 double drawn(Dtype dtype, std::mt19937& random) {
   if (is_floating(dtype)) return std::uniform_real_distribution<double>(-2, 2)(random);
-  return dtype == Dtype::u8 ? std::uniform_int_distribution<int>(0, 3)(random)
+  return is_unsigned(dtype) ? std::uniform_int_distribution<int>(0, 3)(random)
                             : std::uniform_int_distribution<int>(-1, 8)(random);
 }
 

@@ -80,10 +80,9 @@ inline Draft shifted_transpose(Dtype from, Dtype to) {
   Kernel k{.label = "shifted_transpose", .domain = {32, 40}};
   k.loads = {{x, -1, {1, 30}, {{1, 31}, {0, 40}}, 7}};
   k.stores = {d.dense(y)};
-  const Dtype type = compute_dtype(from);
   Stage stage;
-  stage.body = {load(0, type)};
-  stage.stores = {{0, 0}};
+  stage.body = {load(0, compute_dtype(from)), apply(Primitive::cast, {0}, compute_dtype(to))};
+  stage.stores = {{1, 0}};
   k.stages = {stage};
   d.plan.kernels = {k};
   return d;
@@ -227,8 +226,10 @@ inline std::vector<Draft> elementwise_and_reductions() {
   std::vector<Draft> all;
   for (Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::f64})
     if (dtype != Dtype::f64) all.push_back(bias_relu(dtype, {96, 64})), all.push_back(bias_relu(dtype, {7, 5}));
-  for (int i = 0; i < kDtypeCount; ++i) all.push_back(shifted_transpose(static_cast<Dtype>(i), static_cast<Dtype>(i)));
-  for (Dtype dtype : {Dtype::f64, Dtype::f16, Dtype::i32, Dtype::i64, Dtype::u8}) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    if (const auto dtype = static_cast<Dtype>(i); plan_dtype(dtype) == dtype)
+      all.push_back(shifted_transpose(dtype, dtype));
+  for (Dtype dtype : {Dtype::f64, Dtype::f16, Dtype::i32, Dtype::i64, Dtype::u8, Dtype::i16, Dtype::u16, Dtype::u32}) {
     all.push_back(shifted_transpose(Dtype::boolean, dtype)), all.push_back(shifted_transpose(dtype, Dtype::boolean));
     all.push_back(shifted_transpose(Dtype::i64, dtype)), all.push_back(shifted_transpose(dtype, Dtype::i64));
   }
@@ -246,7 +247,7 @@ inline std::vector<Draft> elementwise_and_reductions() {
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {1, 2, 3}, channels_last));
     all.push_back(normalise(Dtype::f32, {3, 5, 7, 2}, {0, 1, 2, 3}, channels_last));
   }
-  for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::i64, Dtype::i32, Dtype::i8})
+  for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::i64, Dtype::i32, Dtype::i8, Dtype::u32})
     for (int axis : {0, 1}) {
       all.push_back(reductions(dtype, {9, 11}, axis));
       all.push_back(reductions(dtype, {300, 200}, axis));

@@ -98,7 +98,8 @@ Draft reductions(const std::vector<Shape>& shapes, bool rows) {
       k.stages = {{.body = {load(0)}, .reductions = {{ReduceKind::sum, 0, 0}}}};
     else
       k.stages = {{.body = {load(0), apply(Primitive::is_finite, {0})}, .reductions = {{ReduceKind::min, 1, 0}}}};
-    k.stages.push_back({.full = false, .body = {cuda_plans::carried(0)}, .stores = {{0, 0}}});
+    const Instruction as_stored = apply(Primitive::cast, {0}, rows ? Dtype::f32 : Dtype::i32);
+    k.stages.push_back({.full = false, .body = {cuda_plans::carried(0), as_stored}, .stores = {{rows ? 0 : 1, 0}}});
     k.stores = {d.dense(d.output(rows ? Dtype::f32 : Dtype::u8, kept_shape(k)))};
     d.plan.kernels.push_back(k);
   }
