@@ -16,7 +16,7 @@
 namespace nixie {
 
 /// The operation of an instruction on registers a, b, c (`args`). `T` is the instruction's type: f32,
-/// f64, i64 or i32; u64 is the same bits in i64 (core/passes/unsigned_code.h).
+/// f64, i64 or i32; u64 is the same bits in i64 (core/graph/unsigned_code.h).
 enum class Primitive : std::uint8_t {
   // Sources of values
   parameter,   ///< input `index` of a formula; replaced by a register before a backend sees it

@@ -188,6 +188,11 @@ Dtype map_compute_dtype(const Node& node);
 /// Whether the value is a number of its type also where it is not stored: computed halves are not.
 bool is_rounded(const Tensor& x);
 
+/// u64 as i64 of the same order, its highest bit flipped: backends compare, sort and scan no u64. Others as they are.
+Tensor as_ordered(const Tensor& x);
+/// Back to `dtype`, the type before.
+Tensor from_ordered(const Tensor& x, Dtype dtype);
+
 /// Every elementwise op declared in this program, in order; tests iterate over it.
 std::vector<std::shared_ptr<const ElementwiseInfo>> all_elementwise();
 

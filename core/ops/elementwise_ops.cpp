@@ -5,7 +5,6 @@
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
-#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
-#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 namespace {

@@ -3,9 +3,9 @@
 #include <bit>
 #include <limits>
 
+#include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/ops.h"
-#include "nixie/core/ops/ordered.h"
 
 namespace nixie {
 namespace {

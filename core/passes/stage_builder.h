@@ -1,9 +1,9 @@
 // StageBuilder: writes the instructions of a kernel's stages, for kernel_builder.
 #pragma once
 
+#include "nixie/core/graph/unsigned_code.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/kernel_builder.h"
-#include "nixie/core/passes/unsigned_code.h"
 
 namespace nixie {
 

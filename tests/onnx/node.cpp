@@ -44,9 +44,10 @@ Axes to_axes(const std::vector<std::int64_t>& axes) {
 }
 
 Dtype dtype_of_number(std::int64_t number) {
-  static const std::map<std::int64_t, Dtype> types = {{1, Dtype::f32},  {2, Dtype::u8},   {3, Dtype::i8},
-                                                      {6, Dtype::i32},  {7, Dtype::i64},  {9, Dtype::boolean},
-                                                      {10, Dtype::f16}, {11, Dtype::f64}, {16, Dtype::bf16}};
+  static const std::map<std::int64_t, Dtype> types = {
+      {1, Dtype::f32},  {2, Dtype::u8},   {3, Dtype::i8},      {4, Dtype::u16},  {5, Dtype::i16},
+      {6, Dtype::i32},  {7, Dtype::i64},  {9, Dtype::boolean}, {10, Dtype::f16}, {11, Dtype::f64},
+      {12, Dtype::u32}, {13, Dtype::u64}, {16, Dtype::bf16}};
   const auto found = types.find(number);
   if (found == types.end()) throw Outside{"a type that nixie has not"};
   return found->second;

@@ -23,7 +23,7 @@ from onnx import AttributeProto, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 TYPES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
-         "uint8": "u8", "int8": "i8", "bool": "bool"}
+         "int16": "i16", "int8": "i8", "uint64": "u64", "uint32": "u32", "uint16": "u16", "uint8": "u8", "bool": "bool"}
 NUMPY = {ours: theirs for theirs, ours in TYPES.items() if theirs != "bfloat16"}
 QUANTISED = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
              "ConvInteger", "MatMulInteger")

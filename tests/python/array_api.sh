@@ -20,4 +20,4 @@ cd "$tests"
 export PYTHONPATH=$root/build/release/python PYTHONDONTWRITEBYTECODE=1
 export ARRAY_API_TESTS_MODULE=nixie ARRAY_API_TESTS_SKIP_DTYPES=complex64,complex128
 exec "$venv/bin/python" -m pytest -q -W ignore -p no:cacheprovider -o xfail_strict=True array_api_tests --disable-deadline \
-  --xfails-file "$root/tests/python/array_api_expected.txt" -k 'not imag' "$@"
+  --xfails-file="$root/tests/python/array_api_expected.txt" -k 'not imag' "$@"

@@ -190,10 +190,29 @@ class Numpy(unittest.TestCase):
         self.assertEqual(nx.maximum(nx.array([1, 2**64 - 1], dtype=nx.uint64), 2**63 + 1).tolist(), [2**63 + 1, 2**64 - 1])
         large, signed = nx.array([0, 2**64 - 1], dtype=nx.uint64), nx.array([-1, 2**63 - 1])
         self.assertEqual([(large > -1).tolist(), (large == 2**64 - 1).tolist(), (signed < 2**63).tolist()], [[True, True], [False, True], [True, True]])
+        for start, stop, step in ((2**63 + 5, 2**63, -2), (2**64 - 3, 2**64, 1), (2**32 - 2, 2**32 + 2, 3)):
+            found, expected = nx.arange(start, stop, step, dtype=nx.uint64), np.arange(start, stop, step, dtype=np.uint64) if stop < 2**64 else np.array([2**64 - 3, 2**64 - 2, 2**64 - 1], np.uint64)
+            self.assertEqual(found.tolist(), expected.tolist())
         for wrong in (lambda: large + -1, lambda: signed + 2**63, lambda: nx.ones(1, dtype=nx.uint16) + 2**16, lambda: nx.ones(1, dtype=nx.int16) * -(2**15 + 1)):
             with self.assertRaisesRegex(ValueError, "does not fit"):
                 wrong()
         self.assertEqual((nx.array([2**40 + 1]) @ nx.array([2**20])).item(), (2**40 + 1) * 2**20)
+
+    def test_integers(self):
+        positions = ("xp.argsort(x)", "xp.argmax(x)", "xp.argmin(x)", "xp.searchsorted(xp.sort(x), y)", "xp.count_nonzero(x)")
+        same = ("x + y", "x - y", "x * y", "x // y", "x % y", "x**2", "x & y", "x | y", "x ^ y", "x < y", "y <= x", "x == y", "x >> 3", "x << 2", "x + 7", "-x", "~x", "abs(x)",
+                "xp.sign(x)", "xp.maximum(x, y)", "xp.where(x > y, x, y)", "xp.clip(x, 1, 100)", "xp.sort(x)", "xp.unique(x)", "xp.max(x)", "xp.min(x, axis=0)", "xp.diff(x)",
+                "xp.cumsum(x, dtype=x.dtype)", "xp.sum(x, dtype=x.dtype)", "xp.prod(y, dtype=x.dtype)", "xp.take(x, [4, 0])", "x[x > y]", "x[::-2]", "x.astype('float64')",
+                "xp.concatenate([x, y])", "xp.reshape(x, (2, 4)).T", "x @ y", "xp.any(x)", "xp.square(x)", "xp.zeros_like(x) + 1", "xp.full(3, xp.iinfo(x.dtype).max, dtype=x.dtype)")
+        for dtype in INTEGERS:
+            info = np.iinfo(dtype)
+            given = {"x": np.array([5, 1, info.max - 1, info.min, info.max, 0, info.max // 2 + 1, 7], dtype), "y": np.array([3, 1, 2, 7, 5, 1, info.max, 9], dtype)}
+            ours = {name: nx.asarray(value) for name, value in given.items()}
+            for expression in same + positions:
+                with self.subTest(expression, dtype=dtype), np.errstate(all="ignore"):
+                    found, expected = eval(expression, {"xp": nx, **ours}), np.asarray(eval(expression, {"xp": np, **given}))
+                    self.assertEqual((found.tolist(), found.shape), (expected.tolist(), expected.shape))
+                    self.assertEqual(found.dtype.name, "int32" if expression in positions else expected.dtype.name)
 
     def test_next_numbers(self):
         for dtype in (np.float32, np.float64, np.float16):

@@ -189,12 +189,15 @@ def empty_like(x, /, dtype=None, *, device=None):
 
 
 def _positions(count, start, step, dtype, device):
-    wide = _core.int64 if isinstance(start, int) and isinstance(step, int) else _core.float64
-    return _core.cast(_core.cast(_core.coordinate([count], 0, _device(device)), wide) * step + start, dtype)
+    whole = isinstance(start, int) and isinstance(step, int)
+    steps = _core.cast(_core.coordinate([count], 0, _device(device)), _core.int64 if whole else _core.float64) * step
+    if whole and dtype == _core.uint64:  # the start may be beyond int64
+        steps = _core.wrapped(steps, dtype)
+    return _core.cast(steps + start, dtype)
 
 
 def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
-    """Numbers from start up to, not including, stop: int32 if all are integers (int64 where those are too small),
+    """Numbers from start up to, not including, stop: int32 if all are integers (int64 or uint64 where that is too small),
     else float32.
 
     >>> nixie.arange(1, 10, 3)
@@ -206,8 +209,7 @@ def arange(start, /, stop=None, step=1, dtype=None, *, device=None):
         raise ValueError("arange: the step is 0")
     if all(isinstance(each, int) for each in (start, stop, step)):
         count = max(-((start - stop) // step), 0)
-        small = -(2**31) <= start < 2**31 and -(2**31) <= start + count * step < 2**31
-        default = _core.int32 if small else _core.int64
+        default = _type_of_number(+start, start + count * step)
     else:
         count, default = max(math.ceil((stop - start) / step), 0), _core.float32
     return _positions(count, start, step, default if dtype is None else as_dtype(dtype), device)

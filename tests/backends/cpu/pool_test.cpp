@@ -129,7 +129,7 @@ TEST_P(CpuPoolLayouts, RolesEqualPlainLoops) {
 INSTANTIATE_TEST_SUITE_P(Every, CpuPoolLayouts, testing::ValuesIn(kLayouts));
 
 TEST(CpuPool, EveryType) {
-  for (const Dtype type : {Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8})
+  for (const Dtype type : {Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::i32, Dtype::u8, Dtype::i8, Dtype::i16})
     for (const Case& c : kCases) expect_roles(c, type, Layout::dense, false);
 }
 

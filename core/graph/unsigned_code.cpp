@@ -1,5 +1,5 @@
 // Orders by flipping the highest bit; halves what is divided, shifted or converted, so that its sign is clear.
-#include "nixie/core/passes/unsigned_code.h"
+#include "nixie/core/graph/unsigned_code.h"
 
 #include <algorithm>
 
