@@ -316,9 +316,9 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
   // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
   const auto filter_rows = static_cast<double>(layer.filter_rows(tile));
   const int slices = layer.stage_terms / layer.slice;
-  constexpr double kOffSector = 1.7;  // lines of a row that begins off a sector of 32 bytes
-  const double lines_of_row = counts_lines(conv) ? slices * (conv.groups > 1 && layer.channels % 16 ? kOffSector : 1)
-                                                 : layer.stage_terms / 64.0;
+  constexpr double kOffSector = 1.7;  // lines of a row of a narrow group that begins off a sector of 32 bytes
+  const bool off_sector = conv.groups > 1 && layer.channels < 64 && layer.channels % 16 != 0;
+  const double lines_of_row = counts_lines(conv) ? slices * (off_sector ? kOffSector : 1) : layer.stage_terms / 64.0;
   const auto any_lines = static_cast<std::int64_t>(lines_of_row * (tile.rows() + filter_rows));
   tile.products = layer.stages * stage_clocks(tile, any_lines, layer.stage_terms, conv.products(), chip);
   tile.clocks = forward_clocks(layer, tile, forward_epilogue_clocks(tile), chip);
