@@ -28,6 +28,8 @@ def _argument(node, position, name, default=None):
 for _name, _function in {**{each: each for each in ("abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal sigmoid tanh sin cos floor ceil round trunc erf erfc signbit "
                                                      "logical_not isnan isinf tan asin acos atan sinh cosh asinh acosh atanh log10").split()}, "neg": "negative", "bitwise_not": "bitwise_invert"}.items():
     OPS[_name + ".default"] = getattr(nx, _function, None) or getattr(nx._core, _function)
+
+
 def gradients_of(function, g, *arrays, wanted=None):
     """The gradients of sum(function(arrays) * g), None for those that are not wanted. g and the arrays may be expressions of each
     other, as where two layers share a weight: only what the function does with them counts."""
@@ -237,13 +239,13 @@ def full_like(x, value, **options):
     return nx.full_like(x, value)
 
 
-def _where(device):
+def _kind_of(device):
     return str(device or "cpu").split(":")[0]
 
 
 def _zeros(shape, dtype=None, device=None, **options):
     """For arrays whose elements are undefined."""
-    return nx.zeros(tuple(shape), dtype=dtype, device=_where(device))
+    return nx.zeros(tuple(shape), dtype=dtype, device=_kind_of(device))
 
 
 OPS["empty.memory_format"] = OPS["_efficientzerotensor.default"] = _zeros
@@ -265,7 +267,7 @@ def scalar_tensor(value, **options):
 @op("full.default", when=lambda node: isinstance(node.args[1], (bool, int, float)))
 def full(shape, value, dtype=None, device=None, **options):
     """A number in f64 has all its digits."""
-    return nx.full(tuple(shape), value, dtype=dtype if dtype and dtype.is_floating_point else None, device=_where(device))
+    return nx.full(tuple(shape), value, dtype=dtype if dtype and dtype.is_floating_point else None, device=_kind_of(device))
 
 
 @op("copy.default")
@@ -280,7 +282,7 @@ def repeat(x, counts):
 
 @op("arange.start_step", when=_has_numbers)
 def arange(start, stop, step=1, dtype=None, device=None, **options):
-    return nx.arange(start, stop, step, dtype=nx.int64 if all(isinstance(each, int) for each in (start, stop, step)) else None, device=_where(device))
+    return nx.arange(start, stop, step, dtype=nx.int64 if all(isinstance(each, int) for each in (start, stop, step)) else None, device=_kind_of(device))
 
 
 # ---- sums ----

@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.library import custom_op
 
 from . import _attention
 
@@ -11,7 +12,7 @@ aten = torch.ops.aten
 
 
 # ---- random numbers: torch draws a seed, nixie the rest ----
-@torch.library.custom_op("nixie::drawn", mutates_args=())
+@custom_op("nixie::drawn", mutates_args=())
 def _drawn_by_seed(sizes: list[int], kind: str, seed: torch.Tensor, stream: int) -> torch.Tensor:
     """f32 of kind "uniform", in [0, 1), or "normal"."""
     return (torch.randn if kind == "normal" else torch.rand)(sizes, device=seed.device)

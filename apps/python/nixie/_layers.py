@@ -11,6 +11,7 @@ import nixie as nx
 from ._aten import _argument, gradients_of, op, pairs_of
 from ._positions import scatter_add
 
+
 def _wide(x):
     return x.astype("float32") if x.dtype in (nx.float16, nx.bfloat16) else x
 

@@ -7,6 +7,7 @@ import operator
 import torch
 from torch.nn import functional
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.library import custom_op
 
 aten = torch.ops.aten
 VIEWS = (aten.view.default, aten.permute.default, aten.t.default, aten.transpose.int, aten.expand.default, aten.unsqueeze.default, aten.squeeze.dims)
@@ -14,7 +15,7 @@ VIEWS = (aten.view.default, aten.permute.default, aten.t.default, aten.transpose
 
 # Pooling's gradient by its input: the positions of the largest elements, which torch keeps for it, are not needed.
 def _declare_max_pool_backward(name, pool, backward):
-    @torch.library.custom_op(name, mutates_args=())
+    @custom_op(name, mutates_args=())
     def declared(
         g: torch.Tensor, x: torch.Tensor, window: list[int], stride: list[int], padding: list[int], dilation: list[int], ceil_mode: bool
     ) -> torch.Tensor:
@@ -38,12 +39,12 @@ def _pool_without_positions(graph):
 
 
 # Resizing as one op, which torch takes apart into many before there is a graph to look at.
-@torch.library.custom_op("nixie::resize_images", mutates_args=())
+@custom_op("nixie::resize_images", mutates_args=())
 def _resize(x: torch.Tensor, sizes: list[int], mode: str, align_corners: bool, antialias: bool) -> torch.Tensor:
     return functional.interpolate(x, sizes, mode=mode, align_corners=None if mode == "nearest" else align_corners, antialias=antialias)
 
 
-@torch.library.custom_op("nixie::resize_images_backward", mutates_args=())
+@custom_op("nixie::resize_images_backward", mutates_args=())
 def _resize_backward(g: torch.Tensor, sizes: list[int], mode: str, align_corners: bool, antialias: bool) -> torch.Tensor:
     backward = getattr(aten, f"_upsample_{mode}2d_aa_backward" if antialias else f"upsample_{mode}2d_backward")
     return backward(g, g.shape[2:], [*g.shape[:2], *sizes], *([] if mode == "nearest" else [align_corners]))
