@@ -347,8 +347,8 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
   return tile;
 }
 
-// The tile by pairs of blocks, which read fewer rows: they gain where rows begin off sectors, elsewhere they lose.
-std::optional<Tile> in_pairs(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
+// The tile by pairs of blocks that share filters, and so read fewer rows: a gain where rows begin off sectors alone.
+std::optional<Tile> sharing_filters(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
   if (!is_point(conv) || layer.channels % 16 == 0 || tile.resident) return {};
   tile.paired = true;
   tile = estimated(tile, conv, layer, chip);
@@ -380,7 +380,7 @@ std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool 
                             layer.stage_terms, conv.products());
     tile = estimated(tile, conv, layer, chip);
     tiles.push_back(tile);
-    if (const auto pairs = in_pairs(tile, conv, layer, chip)) tiles.push_back(*pairs);
+    if (const auto pairs = sharing_filters(tile, conv, layer, chip)) tiles.push_back(*pairs);
     if (!may_split || conv.products() > 1 || tile.in_turn) continue;
     if (const auto parts = split(tile, layer, chip)) tiles.push_back(*parts);
   }
