@@ -22,4 +22,17 @@ std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& val
   return text;
 }
 
+std::string products_of_columns(const std::vector<int>& columns) {
+  std::string text = "#define NIXIE_PRODUCTS";
+  for (const int n : columns) {
+    const int sums = n / 2;  // of a thread; the asm's operands are numbered, these first
+    std::string names = "%0", operands = "NIXIE_SUM_IN(d[0])";
+    for (int i = 1; i < sums; ++i) names += fmt::format(",%{}", i), operands += fmt::format(", NIXIE_SUM_IN(d[{}])", i);
+    text += fmt::format(" NIXIE_WGMMA({}, {}, \"{}\"", n, sums, names);
+    for (int i = 0; i < 5; ++i) text += fmt::format(", \"%{}\"", sums + i);
+    text += ", " + operands + ")";
+  }
+  return text + "\n";
+}
+
 }  // namespace nixie::cuda

@@ -66,4 +66,8 @@ std::string entry_point(const std::string& name, const std::string& bounds, cons
 /// `#define NAME value` for each pair.
 std::string defines(const std::vector<std::pair<const char*, std::int64_t>>& values);
 
+/// The products that ptx.cuh has in a program: of 64 rows by each of these numbers of columns, multiples of 8 up to 256
+/// (integers beyond 32: of 16).
+std::string products_of_columns(const std::vector<int>& columns);
+
 }  // namespace nixie::cuda

@@ -7,6 +7,7 @@
 #include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/generate/portable.h"
+#include "nixie/backends/cuda/generate/program.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/precision.h"
 #include "nixie/core/passes/simplify.h"
@@ -171,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(LongAll, CudaCodegen,
                          ::testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"));
 
 TEST(CudaCodegenText, WhatTheCompilerComplainsOfIsSeen) {
-  const char* const kWaits = R"(#include "ptx.cuh"
+  const std::string waits = products_of_columns({8}) + R"(#include "ptx.cuh"
 extern "C" __global__ void sums_touched_too_early(float* out, unsigned long long a) {
   float sum[4] = {};
   for (int i = 0; i < 8; ++i) {
@@ -190,7 +191,7 @@ extern "C" __global__ void sums_touched_too_early(float* out, unsigned long long
   __syncthreads();
   for (int i = 0; i < 128; ++i) out[i * 1024 + threadIdx.x] = sum[i] * sum[127 - i];
 })";
-  const std::vector<Cubin> cubins = compile_sources(std::vector<std::string>{kWaits, kSpills}, "sm_90a");
+  const std::vector<Cubin> cubins = compile_sources(std::vector<std::string>{waits, kSpills}, "sm_90a");
   EXPECT_NE(complaints(cubins[0].log).find("warpgroup.wait is injected"), std::string::npos) << cubins[0].log;
   EXPECT_NE(complaints(cubins[0].log).find("serialized"), std::string::npos) << cubins[0].log;
   EXPECT_NE(complaints(cubins[1].log).find("spilled"), std::string::npos) << cubins[1].log;

@@ -171,6 +171,7 @@ KernelCode generate_tile(const Plan& plan, const Choice& choice, const Tile& til
   NhwcFunctor body =
       nhwc_functor(plan, choice.kernel, pointers, pieces ? 8 : 1, {.fixed = true, .leaves = choice.leaves});
   code.source = types_of_pairs(conv) + window_defines(conv, layer.pad) + tile_defines(conv, tile, slice) +
+                products_of_columns({tile.n}) +
                 defines({{"CONV_C", layer.channels},
                          {"CONV_K", layer.filters},
                          {"CONV_GROUPS", layer.groups},

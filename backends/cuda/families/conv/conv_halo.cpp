@@ -146,7 +146,8 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                          {"CONV_RESIDENT", patches.resident},
                          {"CONV_TRANSPOSED_W", transposed},
                          {"CONV_POOL", choice.pooled.has_value()},
-                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}});
+                         {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
+                products_of_columns({8 * patches.high});
   if (choice.pooled) {
     const PooledResult& pooled = *choice.pooled;
     code.source += defines({{"CONV_BIAS", pooled.bias.has_value()}, {"CONV_RELU", pooled.relu}});

@@ -53,7 +53,7 @@ KernelCode generate_rows(const Plan& plan, const Choice& choice, const Chip& chi
                          {"CONV_MMA_M", kMmaM},
                          {"CONV_STAGES", kStages},
                          {"NIXIE_BF16", conv.dtype == Dtype::bf16}}) +
-                body.text + "#include \"conv_rows_sm90.cuh\"\n";
+                products_of_columns({conv.s * kGroup}) + body.text + "#include \"conv_rows_sm90.cuh\"\n";
   code.arguments = std::move(body.arguments);
   code.variant = fmt::format("conv_rows_sm90 {}x{}x{}", kRows * kConsumers, conv.s, kGroup);
   const Operand &dy = choice.kernel.head->operands[0], &w = choice.kernel.head->operands[1];

@@ -102,7 +102,8 @@ KernelCode generate_forward(const Plan& plan, const Choice& choice, const Chip& 
                                    {"const unsigned short*", "w", {w.slot, w.offset * 2}},
                                    {"uint4*", "packed_weights", {Argument::kScratch, 0}}});
   code.source = defines(stride4_defines(conv, band)) + stride_defines(choice) +
-                defines({{"CONV_GRAD", 0}, {"CONV_POOL", choice.pooled.has_value()}});
+                defines({{"CONV_GRAD", 0}, {"CONV_POOL", choice.pooled.has_value()}}) +
+                products_of_columns({conv.filters});
   if (choice.pooled) {
     const PooledResult& pooled = *choice.pooled;
     pointers.push_back({"const float*", "bias", address_of(plan, pooled.bias.value_or(pooled.output))});
@@ -153,6 +154,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Choice& choice, const Ch
   code.source =
       defines(stride4_defines(conv, band)) + stride_defines(choice) +
       defines({{"CONV_GRAD", 1}, {"CONV_BLOCKS", blocks}, {"CONV_OUT_FLOAT", dtype_of(plan, dw.slot) == Dtype::f32}}) +
+      products_of_columns({48, 8}) +  // 48 channels of a tap; ones
       body_of(pointers, code) + images.code + "#include \"conv_s2d_sm90.cuh\"\n";
   code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.rows);
   code.maps.push_back({.slot = dy.slot,

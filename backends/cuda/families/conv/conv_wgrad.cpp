@@ -36,6 +36,8 @@ std::optional<PatchTile> patch_of(const Plan& plan, const Choice& choice, const 
   return gradient_patch(problem_of(choice), chip, epilogue_bytes(plan, choice.kernel), !choice.channel_sum);
 }
 
+constexpr int kOnes = 8;  // columns of ones, by which the bias gradient is a product
+
 // The differences of conv_wgrad_sm90.cuh and conv_wgrad_halo_sm90.cuh.
 struct Program {
   std::string file = {}, tile = {}, defines = {};
@@ -146,7 +148,7 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
        {"float*", "bias_parts", {Argument::kScratch, part_bytes}}},
       conv.row_channels ? 1 : 4, {.prefetch = prefetches});
   KernelCode code;
-  code.source = window_defines(conv, conv.pad) + program.defines +
+  code.source = window_defines(conv, conv.pad) + program.defines + products_of_columns({program.n, kOnes}) +
                 defines({{"CONV_C", conv.channels / conv.groups},
                          {"CONV_K", conv.filters / conv.groups},
                          {"CONV_GROUPS", conv.groups},

@@ -18,6 +18,9 @@ constexpr Tile kForwardTiles[] = {{2, 1, 256},       {2, 2, 128},       {3, 1, 1
                                   {2, 1, 64},        {1, 1, 64},        {2, 1, 48},        {2, 1, 32},
                                   {2, 2, 128, true}, {2, 1, 256, true}, {2, 1, 192, true}, {2, 1, 128, true},
                                   {2, 2, 96, true},  {2, 2, 64, true},  {2, 1, 64, true}};
+// The widest tile of each kind, of which a layer also has one whose columns its filters fill.
+constexpr Tile kWidestTiles[] = {{2, 1, 256}, {2, 2, 128},       {3, 1, 128},
+                                 {1, 1, 256}, {2, 1, 256, true}, {2, 2, 128, true}};
 constexpr Tile kGradientTiles[] = {{2, 1, 256}, {2, 2, 128}, {2, 1, 192}, {3, 1, 128},      {2, 1, 160}, {2, 2, 96},
                                    {2, 1, 128}, {2, 1, 96},  {1, 1, 256}, {1, 1, 192},      {1, 1, 128}, {2, 1, 64},
                                    {1, 1, 96},  {1, 1, 64},  {1, 1, 32},  {2, 2, 128, true}};
@@ -52,19 +55,20 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
                                 planes_of(products) * lines * 128 / chip.l2_bytes_per_clock);
 }
 
-// What windows of one pixel take, in clocks, fitted to 4,800 times of 219 layers in fp16 in all roles on an H200: the
-// choice costs 2.2 % of the best tile's time forward, 0.9 % in filter gradients. Only tiles are chosen by it: forms,
+// What windows of one pixel take, in clocks, fitted to 6,700 times of 290 layers in fp16 in all roles on an H200: the
+// choice costs 2 % of the best tile's time forward, 0.9 % in filter gradients. Only tiles are chosen by it: forms,
 // which have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
 struct Points {
-  static constexpr double kLine = 2, kGradientLine = 1.59;  // of a line of 128 bytes that a row of a box touches
-  static constexpr double kMisplaced = 1.2, kGradientMisplaced = 3;  // of a row that begins off a sector of 32 bytes
-  static constexpr double kStage = 278, kGradientStage = 334;        // at least, of a stage of one consumer
-  static constexpr double kMultiply = 14.4;                          // of starting the products of 64 rows and 16 terms
-  static constexpr double kShared = 1.114;                           // a gradient's stage, if consumers share it
-  static constexpr double kTile = 20;                                // of beginning a tile
-  static constexpr double kResident = 3.1;                           // of a row of filters that stays
-  static constexpr double kStored = 5.6, kStoredInTurn = 7.5;        // of a line of results
-  static constexpr double kPairs = 5000, kPairsStage = 100;    // of blocks that wait for each other, and in each stage
+  static constexpr double kLine = 2, kGradientLine = 1.59;         // of a line of 128 bytes that a row of a box touches
+  static constexpr double kMisplaced = 1, kGradientMisplaced = 3;  // of a row that begins off a sector of 32 bytes
+  static constexpr double kStage = 285, kGradientStage = 334;      // at least, of a stage of one consumer
+  static constexpr double kLatency = 1050;                         // of a box, for which all stages but two may wait
+  static constexpr double kMultiply = 14.4;                        // of starting the products of 64 rows and 16 terms
+  static constexpr double kShared = 1.114;                         // a gradient's stage, if consumers share it
+  static constexpr double kTile = 33;                              // of beginning a tile
+  static constexpr double kResident = 3.8;                         // of a row of filters that stays
+  static constexpr double kStored = 4.9, kStoredInTurn = 6.6;      // of a line of results
+  static constexpr double kPairs = 2800, kPairsStage = 83;     // of blocks that wait for each other, and in each stage
   static constexpr double kSplit = 1800, kPart = 7.66 / 2635;  // of adding parts, of each number of a part
   static constexpr double kMeet = 5130;                        // of a cluster's exchange
   static constexpr double kMemory = 1.28;                      // of Chip's, in filter gradients
@@ -83,9 +87,9 @@ std::int64_t gradient_lines(const ConvProblem& conv, const Tile& tile) {
   return tile.rows() + (counts_lines(conv) ? tile.n * 64 / gradient_slice(conv) : tile.n);
 }
 
-// How many lines of L2 `width` channels touch in the mean, where a pixel has `channels`.
+// How many lines of L2 `width` channels, from a multiple of them on, touch in the mean, where a pixel has `channels`.
 double lines_of(std::int64_t channels, std::int64_t width) {
-  const auto step = std::gcd(2 * channels, std::int64_t{128});  // between places where rows begin
+  const auto step = std::gcd(2 * std::gcd(channels, width), std::int64_t{128});  // between places where rows begin
   return 1 + static_cast<double>(std::max<std::int64_t>(0, 2 * width - step)) / 128;
 }
 
@@ -314,29 +318,33 @@ std::optional<Tile> in_pairs(Tile tile, const ConvProblem& conv, const Chip& chi
 // The tile with estimates of its products, and of all of the kernel.
 Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
   // Filters count for each tile, resident or not: else small tiles, whose epilogues overlap less, would seem as fast.
+  // Turned ones come in boxes of 64, which begin where their tile does.
   const auto filter_rows = static_cast<double>(layer.filter_rows(tile));
+  const std::int64_t step = layer.transposed && layer.filters > tile.n ? tile.n : 64;  // of their boxes
   const int slices = layer.stage_terms / layer.slice;
   constexpr double kOffSector = 1.7;  // lines of a row of a narrow group that begins off a sector of 32 bytes
   const bool off_sector = conv.groups > 1 && layer.channels < 64 && layer.channels % 16 != 0;
   const double lines_of_row = counts_lines(conv) ? slices * (off_sector ? kOffSector : 1) : layer.stage_terms / 64.0;
-  const auto any_lines = static_cast<std::int64_t>(lines_of_row * (tile.rows() + filter_rows));
+  const auto any_lines = static_cast<std::int64_t>(lines_of_row * (tile.rows() + filter_rows * lines_of(step, 64)));
   tile.products = layer.stages * stage_clocks(tile, any_lines, layer.stage_terms, conv.products(), chip);
   tile.clocks = forward_clocks(layer, tile, forward_epilogue_clocks(tile), chip);
   tile.price = tile.in_turn ? std::numeric_limits<std::int64_t>::max() : tile.clocks;  // forms were fitted without them
   if (!is_point(conv)) return tile;
-  const auto of_row = [&](std::int64_t channels) {
-    return Points::kLine * lines_of(channels, std::min<std::int64_t>(channels, layer.slice)) +
-           (channels % 16 ? Points::kMisplaced : 0);
+  const auto of_row = [&](std::int64_t channels, std::int64_t begins) {
+    return Points::kLine * lines_of(begins, std::min<std::int64_t>(channels, layer.slice)) +
+           (begins % 16 ? Points::kMisplaced : 0);
   };
-  const double images = tile.rows() * of_row(layer.channels),
+  const double of_images = of_row(layer.channels, layer.channels), images = tile.rows() * of_images,
                filters = tile.resident ? 0
                                        : filter_rows / tile.together() *
-                                             of_row(layer.transposed ? layer.filters : layer.channels),
+                                             (layer.transposed ? of_row(layer.filters, std::gcd(layer.filters, step))
+                                                               : of_images),
                reads = planes_of(conv.products()) * slices * (images + filters),
                products = static_cast<double>(product_clocks(tile, layer.stage_terms, conv.products())) +
                           Points::kMultiply * conv.products() * tile.rows() / 64 * layer.stage_terms / 16,
-               stage =
-                   point_stage_clocks(tile, products, reads, Points::kStage) + (tile.paired ? Points::kPairsStage : 0),
+               waits = Points::kLatency / std::max(1, tile.stages - 2),
+               stage = std::max(point_stage_clocks(tile, products, reads, Points::kStage), waits) +
+                       (tile.paired ? Points::kPairsStage : 0),
                epilogue = tile.rows() * lines_of(layer.filters, std::min(layer.filters, tile.n)) *
                           (tile.in_turn ? Points::kStoredInTurn : Points::kStored),
                resident =
@@ -349,12 +357,14 @@ Tile estimated(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, co
 
 // The tile by pairs of blocks that share filters, and so read fewer rows: a gain where rows begin off sectors alone.
 std::optional<Tile> sharing_filters(Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip) {
-  if (!is_point(conv) || layer.channels % 16 == 0 || tile.resident) return {};
+  if (!is_point(conv) || layer.channels % 16 == 0 || tile.resident || tile.n % 16 != 0) return {};
   tile.paired = true;
   tile = estimated(tile, conv, layer, chip);
   tile.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
   return tile;
 }
+
+std::int64_t fastest(const std::vector<Tile>& tiles) { return std::ranges::min(tiles, {}, &Tile::clocks).clocks; }
 
 // Every tile has the least price of those by which forms were fitted.
 std::vector<Tile> priced(std::vector<Tile> tiles) {
@@ -366,23 +376,55 @@ std::vector<Tile> priced(std::vector<Tile> tiles) {
 
 }  // namespace
 
-// The tile whose last wave ends first. Turned filters come in boxes of 64. An epilogue hides better behind the products
-// of two other warpgroups.
+namespace {
+
+// The tile whole, by pairs of blocks, and with its terms shared out, where that may be faster. An epilogue hides better
+// behind the products of two other warpgroups.
+void add_ways(std::vector<Tile>& tiles, Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip,
+              bool may_split) {
+  if (!fits(tile, conv) || (tile.in_turn && conv.products() > 1)) return;
+  const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
+  tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
+  tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
+                          layer.stage_terms, conv.products());
+  tile = estimated(tile, conv, layer, chip);
+  tiles.push_back(tile);
+  if (const auto pairs = sharing_filters(tile, conv, layer, chip)) tiles.push_back(*pairs);
+  if (!may_split || conv.products() > 1 || tile.in_turn) return;
+  if (const auto parts = split(tile, layer, chip)) tiles.push_back(*parts);
+}
+
+// The fastest of those tiles of a kind whose columns share the layer's filters equally.
+std::vector<Tile> filled(const Tile& widest, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip,
+                         bool may_split) {
+  constexpr int kNarrowest = 32;
+  const int step = conv.pairs_of && !conv.promotes() ? 16 : 8;  // of widths of products
+  std::vector<Tile> best, of_width;
+  for (int across = ceil_div(layer.filters, widest.n);; ++across) {
+    Tile tile = widest;
+    tile.n = round_up(ceil_div(layer.filters, across), step);
+    if (tile.n < kNarrowest && across > 1) return best;
+    of_width.clear();
+    add_ways(of_width, tile, conv, layer, chip, may_split);
+    if (of_width.empty() || (!best.empty() && fastest(of_width) >= fastest(best))) continue;
+    best = of_width;
+    for (Tile& each : best) each.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
+  }
+}
+
+}  // namespace
+
+// The tile whose last wave ends first.
 std::vector<Tile> forward_tiles(const ConvProblem& conv, const Chip& chip, bool may_split) {
   const ForwardLayer layer = forward_layer(conv);
   std::vector<Tile> tiles;
-  for (Tile tile : kForwardTiles) {
-    if (!fits(tile, conv) || (tile.n % 64 != 0 && layer.filters > tile.n)) continue;
-    if (tile.in_turn && conv.products() > 1) continue;
-    const std::int64_t room = dynamic_shared_bytes(chip) - tile.consumers * 16384;
-    tile.resident = conv.products() == 1 && may_reside(layer, tile, room, chip);
-    tile.stages = stages_in(room - resident_bytes(layer, tile), tile, tile.resident ? 0 : layer.filter_rows(tile),
-                            layer.stage_terms, conv.products());
-    tile = estimated(tile, conv, layer, chip);
-    tiles.push_back(tile);
-    if (const auto pairs = sharing_filters(tile, conv, layer, chip)) tiles.push_back(*pairs);
-    if (!may_split || conv.products() > 1 || tile.in_turn) continue;
-    if (const auto parts = split(tile, layer, chip)) tiles.push_back(*parts);
+  for (const Tile& tile : kForwardTiles)
+    if (tile.n % 64 == 0 || layer.filters <= tile.n) add_ways(tiles, tile, conv, layer, chip, may_split);
+  for (const Tile& widest : kWidestTiles) {
+    const std::vector<Tile> more = filled(widest, conv, layer, chip, may_split);
+    std::ranges::copy_if(more, std::back_inserter(tiles), [&](const Tile& tile) {
+      return std::ranges::none_of(tiles, [&](const Tile& other) { return other.name() == tile.name(); });
+    });
   }
   return sorted(priced(std::move(tiles)));
 }

@@ -276,7 +276,8 @@ NIXIE_DEVICE void pin(TensorSum (&d)[kCount]) {
 // d[64 x N] (+)= a[64 x 16] * b[16 x N], fp32 sums over 16-bit operands; N is twice the length of d. kTransA / kTransB:
 // the operand is stored with its M / N axis contiguous. add = false overwrites d. With NIXIE_BYTES_A and NIXIE_BYTES_B,
 // the types of 8-bit operands ("e4m3", "u8"), a is 64 x 32, b 32 x N: as many bytes, whose 32 terms are contiguous.
-// Sums of integers are i32.
+// Sums of integers are i32. NIXIE_PRODUCTS has a NIXIE_WGMMA for
+// each N of a program: generate/program.h.
 #ifndef NIXIE_BYTES_A
 #define NIXIE_TERMS "k16.f32." NIXIE_HALF "." NIXIE_HALF
 #define NIXIE_ORDERS(TA, TB) ", 1, 1, " TA ", " TB
@@ -287,99 +288,17 @@ NIXIE_DEVICE void pin(TensorSum (&d)[kCount]) {
 #define NIXIE_TERMS "k32.f32." NIXIE_BYTES_A "." NIXIE_BYTES_B
 #define NIXIE_ORDERS(TA, TB) ", 1, 1"
 #endif
-#define NIXIE_WGMMA(N, REGS, A, B, ADD, TA, TB)                                                               \
+#define NIXIE_WGMMA(N, COUNT, SUMS, A, B, ADD, TA, TB, ...)                                                   \
   template <int kTransA, int kTransB>                                                                         \
-  NIXIE_DEVICE void wgmma(TensorSum(&d)[REGS], u64 a, u64 b, bool add) {                                      \
+  NIXIE_DEVICE void wgmma(TensorSum(&d)[COUNT], u64 a, u64 b, bool add) {                                     \
     asm volatile("{.reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" #N NIXIE_TERMS \
-                 " {" NIXIE_REGS_##REGS "}, " A ", " B ", p" NIXIE_ORDERS(TA, TB) ";}"                        \
-                 : NIXIE_SUMS_##REGS                                                                          \
+                 " {" SUMS "}, " A ", " B ", p" NIXIE_ORDERS(TA, TB) ";}"                                     \
+                 : __VA_ARGS__                                                                                \
                  : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransA), "n"(kTransB));                   \
   }
-#define NIXIE_REGS_4 "%0,%1,%2,%3"
-#define NIXIE_SUMS_4 NIXIE_SUM_IN(d[0]), NIXIE_SUM_IN(d[1]), NIXIE_SUM_IN(d[2]), NIXIE_SUM_IN(d[3])
-#define NIXIE_REGS_16 \
-  NIXIE_REGS_4        \
-  ",%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define NIXIE_SUMS_16                                                                                               \
-  NIXIE_SUMS_4, NIXIE_SUM_IN(d[4]), NIXIE_SUM_IN(d[5]), NIXIE_SUM_IN(d[6]), NIXIE_SUM_IN(d[7]), NIXIE_SUM_IN(d[8]), \
-      NIXIE_SUM_IN(d[9]), NIXIE_SUM_IN(d[10]), NIXIE_SUM_IN(d[11]), NIXIE_SUM_IN(d[12]), NIXIE_SUM_IN(d[13]),       \
-      NIXIE_SUM_IN(d[14]), NIXIE_SUM_IN(d[15])
-#define NIXIE_REGS_24 \
-  NIXIE_REGS_16       \
-  ",%16,%17,%18,%19,%20,%21,%22,%23"
-#define NIXIE_SUMS_24                                                                                \
-  NIXIE_SUMS_16, NIXIE_SUM_IN(d[16]), NIXIE_SUM_IN(d[17]), NIXIE_SUM_IN(d[18]), NIXIE_SUM_IN(d[19]), \
-      NIXIE_SUM_IN(d[20]), NIXIE_SUM_IN(d[21]), NIXIE_SUM_IN(d[22]), NIXIE_SUM_IN(d[23])
-#define NIXIE_REGS_32 \
-  NIXIE_REGS_24       \
-  ",%24,%25,%26,%27,%28,%29,%30,%31"
-#define NIXIE_SUMS_32                                                                                \
-  NIXIE_SUMS_24, NIXIE_SUM_IN(d[24]), NIXIE_SUM_IN(d[25]), NIXIE_SUM_IN(d[26]), NIXIE_SUM_IN(d[27]), \
-      NIXIE_SUM_IN(d[28]), NIXIE_SUM_IN(d[29]), NIXIE_SUM_IN(d[30]), NIXIE_SUM_IN(d[31])
-#define NIXIE_REGS_48 \
-  NIXIE_REGS_32       \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-#define NIXIE_SUMS_48                                                                                          \
-  NIXIE_SUMS_32, NIXIE_SUM_IN(d[32]), NIXIE_SUM_IN(d[33]), NIXIE_SUM_IN(d[34]), NIXIE_SUM_IN(d[35]),           \
-      NIXIE_SUM_IN(d[36]), NIXIE_SUM_IN(d[37]), NIXIE_SUM_IN(d[38]), NIXIE_SUM_IN(d[39]), NIXIE_SUM_IN(d[40]), \
-      NIXIE_SUM_IN(d[41]), NIXIE_SUM_IN(d[42]), NIXIE_SUM_IN(d[43]), NIXIE_SUM_IN(d[44]), NIXIE_SUM_IN(d[45]), \
-      NIXIE_SUM_IN(d[46]), NIXIE_SUM_IN(d[47])
-#define NIXIE_REGS_56 \
-  NIXIE_REGS_48       \
-  ",%48,%49,%50,%51,%52,%53,%54,%55"
-#define NIXIE_SUMS_56                                                                                \
-  NIXIE_SUMS_48, NIXIE_SUM_IN(d[48]), NIXIE_SUM_IN(d[49]), NIXIE_SUM_IN(d[50]), NIXIE_SUM_IN(d[51]), \
-      NIXIE_SUM_IN(d[52]), NIXIE_SUM_IN(d[53]), NIXIE_SUM_IN(d[54]), NIXIE_SUM_IN(d[55])
-#define NIXIE_REGS_64 \
-  NIXIE_REGS_56       \
-  ",%56,%57,%58,%59,%60,%61,%62,%63"
-#define NIXIE_SUMS_64                                                                                \
-  NIXIE_SUMS_56, NIXIE_SUM_IN(d[56]), NIXIE_SUM_IN(d[57]), NIXIE_SUM_IN(d[58]), NIXIE_SUM_IN(d[59]), \
-      NIXIE_SUM_IN(d[60]), NIXIE_SUM_IN(d[61]), NIXIE_SUM_IN(d[62]), NIXIE_SUM_IN(d[63])
-#define NIXIE_REGS_80 \
-  NIXIE_REGS_64       \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
-#define NIXIE_SUMS_80                                                                                          \
-  NIXIE_SUMS_64, NIXIE_SUM_IN(d[64]), NIXIE_SUM_IN(d[65]), NIXIE_SUM_IN(d[66]), NIXIE_SUM_IN(d[67]),           \
-      NIXIE_SUM_IN(d[68]), NIXIE_SUM_IN(d[69]), NIXIE_SUM_IN(d[70]), NIXIE_SUM_IN(d[71]), NIXIE_SUM_IN(d[72]), \
-      NIXIE_SUM_IN(d[73]), NIXIE_SUM_IN(d[74]), NIXIE_SUM_IN(d[75]), NIXIE_SUM_IN(d[76]), NIXIE_SUM_IN(d[77]), \
-      NIXIE_SUM_IN(d[78]), NIXIE_SUM_IN(d[79])
-#define NIXIE_REGS_96 \
-  NIXIE_REGS_80       \
-  ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
-#define NIXIE_SUMS_96                                                                                          \
-  NIXIE_SUMS_80, NIXIE_SUM_IN(d[80]), NIXIE_SUM_IN(d[81]), NIXIE_SUM_IN(d[82]), NIXIE_SUM_IN(d[83]),           \
-      NIXIE_SUM_IN(d[84]), NIXIE_SUM_IN(d[85]), NIXIE_SUM_IN(d[86]), NIXIE_SUM_IN(d[87]), NIXIE_SUM_IN(d[88]), \
-      NIXIE_SUM_IN(d[89]), NIXIE_SUM_IN(d[90]), NIXIE_SUM_IN(d[91]), NIXIE_SUM_IN(d[92]), NIXIE_SUM_IN(d[93]), \
-      NIXIE_SUM_IN(d[94]), NIXIE_SUM_IN(d[95])
-#define NIXIE_REGS_112 \
-  NIXIE_REGS_96        \
-  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111"
-#define NIXIE_SUMS_112                                                                                              \
-  NIXIE_SUMS_96, NIXIE_SUM_IN(d[96]), NIXIE_SUM_IN(d[97]), NIXIE_SUM_IN(d[98]), NIXIE_SUM_IN(d[99]),                \
-      NIXIE_SUM_IN(d[100]), NIXIE_SUM_IN(d[101]), NIXIE_SUM_IN(d[102]), NIXIE_SUM_IN(d[103]), NIXIE_SUM_IN(d[104]), \
-      NIXIE_SUM_IN(d[105]), NIXIE_SUM_IN(d[106]), NIXIE_SUM_IN(d[107]), NIXIE_SUM_IN(d[108]), NIXIE_SUM_IN(d[109]), \
-      NIXIE_SUM_IN(d[110]), NIXIE_SUM_IN(d[111])
-#define NIXIE_REGS_128 \
-  NIXIE_REGS_112       \
-  ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define NIXIE_SUMS_128                                                                                              \
-  NIXIE_SUMS_112, NIXIE_SUM_IN(d[112]), NIXIE_SUM_IN(d[113]), NIXIE_SUM_IN(d[114]), NIXIE_SUM_IN(d[115]),           \
-      NIXIE_SUM_IN(d[116]), NIXIE_SUM_IN(d[117]), NIXIE_SUM_IN(d[118]), NIXIE_SUM_IN(d[119]), NIXIE_SUM_IN(d[120]), \
-      NIXIE_SUM_IN(d[121]), NIXIE_SUM_IN(d[122]), NIXIE_SUM_IN(d[123]), NIXIE_SUM_IN(d[124]), NIXIE_SUM_IN(d[125]), \
-      NIXIE_SUM_IN(d[126]), NIXIE_SUM_IN(d[127])
-
-NIXIE_WGMMA(8, 4, "%4", "%5", "%6", "%7", "%8")
-NIXIE_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20")
-NIXIE_WGMMA(48, 24, "%24", "%25", "%26", "%27", "%28")
-NIXIE_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36")
-NIXIE_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52")
-NIXIE_WGMMA(112, 56, "%56", "%57", "%58", "%59", "%60")
-NIXIE_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68")
-NIXIE_WGMMA(160, 80, "%80", "%81", "%82", "%83", "%84")
-NIXIE_WGMMA(192, 96, "%96", "%97", "%98", "%99", "%100")
-NIXIE_WGMMA(224, 112, "%112", "%113", "%114", "%115", "%116")
-NIXIE_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132")
+#ifdef NIXIE_PRODUCTS
+NIXIE_PRODUCTS
+#endif
 
 // d[16 x 8] += a[16 x 16] * b[16 x 8], one warp. With g = lane / 4 and t = lane % 4: a = {rows g, g + 8} x {columns 2t,
 // 2t + 1}, then the same rows x {2t + 8, 2t + 9}; b = rows {2t, 2t + 1}, {2t + 8, 2t + 9} of column g; d = rows g, g +

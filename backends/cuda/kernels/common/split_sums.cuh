@@ -3,6 +3,11 @@
 #pragma once
 #include "ptx.cuh"
 
+constexpr int greatest_divisor(int number, int most) {
+  while (number % most != 0) most--;
+  return most;
+}
+
 // Called by all threads of a warpgroup; `thread` is 0 to 127, and the warpgroup synchronises at a named barrier.
 // `parts` holds the tile's kParts * 128 * kRows * kColumns floats; `arrived` counts the parts written and is zero
 // before and after; `is_last` is a word of shared memory used for nothing else. Returns true in the last block, where
@@ -24,9 +29,8 @@ NIXIE_DEVICE bool add_parts(float (&sum)[kRows][kColumns], int part, float* part
   meet();
   if (!is_last) return false;
   __threadfence();
-  constexpr int kAtOnce = kCount % 16 == 0 ? 16 : 8;  // loads of one part in flight
-  constexpr int kTogether = kParts > 2 ? 2 : 1;       // parts in flight; of two, all chunks would be loaded at once
-  static_assert(kCount % kAtOnce == 0);
+  constexpr int kAtOnce = greatest_divisor(kCount, 16);  // loads of one part in flight
+  constexpr int kTogether = kParts > 2 ? 2 : 1;          // parts in flight; of two, all chunks would be loaded at once
 #pragma unroll
   for (int first = 0; first < kCount; first += kAtOnce) {
     float whole[kAtOnce] = {};

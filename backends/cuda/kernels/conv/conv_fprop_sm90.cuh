@@ -55,7 +55,7 @@
 //   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M, in turn 64 * MMA_M; sums per thread = MMA_M *
 //   TILE_N / 2, at most
 //                                   128 with one or two consumers, 64 with three
-//   CONV_TILE_N                     32, 48, 64, 96, 128, 192 or 256; not a multiple of 64 only if K <= TILE_N
+//   CONV_TILE_N                     a multiple of 8 up to 256; in pairs, and of integers, of 16
 //   CONV_IN_TURN                    0 or 1; 1: two consumers, PRODUCTS and SPLITS are 1
 //   CONV_STAGES                     ring depth
 //   CONV_RESIDENT                   0 or 1; 1: PRODUCTS is 1, and the grid is a multiple of the tiles across K
