@@ -374,10 +374,6 @@ std::vector<Tile> priced(std::vector<Tile> tiles) {
   return tiles;
 }
 
-}  // namespace
-
-namespace {
-
 // The tile whole, by pairs of blocks, and with its terms shared out, where that may be faster. An epilogue hides better
 // behind the products of two other warpgroups.
 void add_ways(std::vector<Tile>& tiles, Tile tile, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip,
@@ -397,19 +393,21 @@ void add_ways(std::vector<Tile>& tiles, Tile tile, const ConvProblem& conv, cons
 // The fastest of those tiles of a kind whose columns share the layer's filters equally.
 std::vector<Tile> filled(const Tile& widest, const ConvProblem& conv, const ForwardLayer& layer, const Chip& chip,
                          bool may_split) {
-  constexpr int kNarrowest = 32;
+  constexpr int kNarrowest = 32, kTried = 64;                   // columns of a tile, numbers of tiles across
   const int step = conv.pairs_of && !conv.promotes() ? 16 : 8;  // of widths of products
   std::vector<Tile> best, of_width;
-  for (int across = ceil_div(layer.filters, widest.n);; ++across) {
+  const int fewest = ceil_div(layer.filters, widest.n);
+  for (int across = fewest; across < fewest + kTried; ++across) {
     Tile tile = widest;
     tile.n = round_up(ceil_div(layer.filters, across), step);
-    if (tile.n < kNarrowest && across > 1) return best;
+    if (tile.n < kNarrowest && across > 1) break;
     of_width.clear();
     add_ways(of_width, tile, conv, layer, chip, may_split);
     if (of_width.empty() || (!best.empty() && fastest(of_width) >= fastest(best))) continue;
     best = of_width;
     for (Tile& each : best) each.price = std::numeric_limits<std::int64_t>::max();  // forms were fitted without them
   }
+  return best;
 }
 
 }  // namespace
