@@ -76,6 +76,15 @@ std::vector<int> slots_written(const Choice& choice) {
   return slots;
 }
 
+Work Family::work(const Plan& plan, const Choice& choice, const Chip& chip) const {
+  const std::vector<Algorithm> fastest = algorithms(plan, choice, chip);
+  if (!fastest.empty() && fastest.front().estimate > 0) return {.clocks = fastest.front().estimate};
+  if (!choice.kernel.head) return {};
+  const double multiplied = flop(choice.kernel);
+  return size_of(dtype_of(plan, choice.kernel.head->operands[0])) <= 2 ? Work{.mma = multiplied}
+                                                                       : Work{.fma = multiplied};
+}
+
 std::string Implementers::name() const { return std::string(choices.front().family->name()); }
 
 bool Grouping::reads(std::size_t group, int slot) const {

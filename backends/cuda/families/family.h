@@ -117,6 +117,9 @@ class Family {
   virtual Match match(const Plan& plan, const Kernel& kernel, const Chip& chip) const = 0;
   /// The algorithms for a choice, sorted by estimate; empty if there is only one.
   virtual std::vector<Algorithm> algorithms(const Plan&, const Choice&, const Chip&) const { return {}; }
+  /// What the program asks of a chip besides memory and its launch: by default what its fastest algorithm is estimated
+  /// at, or its multiplications.
+  virtual Work work(const Plan& plan, const Choice& choice, const Chip& chip) const;
   /// Families whose estimates have the same unit compete for a kernel; otherwise the registry's order decides.
   virtual std::string_view unit() const { return {}; }
   /// The operation in words, the key of the tuning table; not empty if there are several algorithms.

@@ -32,6 +32,10 @@ class Gemm final : public Family {
   std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
     return product_algorithms(plan, choice.kernel, chip);
   }
+  Work work(const Plan& plan, const Choice& choice, const Chip& chip) const override {
+    if (choice.kernel.domain.size() == 0) return {};
+    return {.clocks = (product_estimate(plan, choice.kernel, chip).seconds - Chip::kLaunch) * chip.clock};
+  }
   std::string operation(const Plan& plan, const Choice& choice) const override {
     return product_operation(plan, choice.kernel);
   }

@@ -7,6 +7,7 @@
 
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/collective.h"
+#include "nixie/backends/cuda/families/conv/conv_problem.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/outer_product.h"
 #include "nixie/backends/cuda/families/pool_average.h"
@@ -39,6 +40,20 @@ std::string with_memory(std::string operation, const Plan& plan, const Choice& c
 }
 
 // Each element once: what the members of a group read and write of the slots that the group does.
+// The shape of what a head reads of an operand: a window that is smaller than its stride leaves pixels out.
+Shape read_part(const Kernel& kernel, std::size_t operand) {
+  const std::vector<Operand>& operands = kernel.head->operands;
+  const auto* conv = product_in<Conv>(kernel.head->op);
+  if (!conv || conv->role == ConvRole::input_grad || operand != at(images_operand(conv->role)))
+    return operands[operand].shape;
+  const bool forward = conv->role == ConvRole::output;
+  const Shape &results = forward ? kernel.domain : operands[0].shape,
+              &filters = forward ? operands[1].shape : kernel.domain;
+  std::vector<std::int64_t> sizes = operands[operand].shape.sizes();
+  for (const int axis : {2, 3}) sizes[at(axis)] = std::min(sizes[at(axis)], results[axis] * filters[axis]);
+  return Shape(sizes);
+}
+
 double bytes_touched(const Plan& plan, const Group& group) {
   std::map<int, double> elements;
   const auto add = [&](int slot, const Strides& strides, const Shape& shape) {
@@ -52,7 +67,10 @@ double bytes_touched(const Plan& plan, const Group& group) {
     for (const std::vector<Access>* accesses : {&kernel.loads, &kernel.stores})
       for (const Access& access : *accesses) add(access.slot, access.strides, kernel.domain);
     if (!kernel.head) continue;
-    for (const Operand& operand : kernel.head->operands) add(operand.slot, operand.strides, operand.shape);
+    for (std::size_t i = 0; i < kernel.head->operands.size(); ++i) {
+      const Operand& operand = kernel.head->operands[i];
+      add(operand.slot, operand.strides, read_part(kernel, i));
+    }
   }
   double bytes = 0;
   for (const std::vector<int>* slots : {&group.reads, &group.writes})
@@ -143,24 +161,19 @@ KernelCode generate(const Plan& plan, const Kernel& kernel, const Chip& chip, co
 
 Price price_of(const Plan& plan, const Group& group, const Chip& chip) {
   Price price;
-  Work work{.bytes = bytes_touched(plan, group), .launches = 1};
+  Work work;
   if (const auto* by = dynamic_cast<const Implementers*>(group.implementation.get())) {
     const Choice& choice = by->choices.front();
     const std::vector<Algorithm> algorithms = choice.family->algorithms(plan, choice, chip);
     price.program = choice.family->name();
     price.operation = choice.family->operation(plan, choice);
-    if (!algorithms.empty()) {
-      price.program += " " + algorithms.front().name;
-      work.clocks = algorithms.front().estimate;
-    }
-    if (work.clocks == 0 && choice.kernel.head)
-      (size_of(dtype_of(plan, choice.kernel.head->operands[0])) <= 2 ? work.mma : work.fma) = flop(choice.kernel);
-    if (choice.family->name() == "gemm" && choice.kernel.domain.size() > 0)
-      price.seconds = product_estimate(plan, choice.kernel, chip).seconds;
+    if (!algorithms.empty()) price.program += " " + algorithms.front().name;
+    work = choice.family->work(plan, choice, chip);
   }
+  work.bytes = bytes_touched(plan, group), work.launches = 1;
   const bool runs =
       !std::ranges::all_of(group.members, [&](int k) { return stays_in_place(plan, plan.kernels[at(k)]); });
-  if (runs) price.seconds = std::max(price.seconds, chip.seconds(work));
+  if (runs) price.seconds = chip.seconds(work);
   return price;
 }
 

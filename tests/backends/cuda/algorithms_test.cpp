@@ -2,6 +2,7 @@
 #ifdef NIXIE_WITH_CUDA
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "nixie/backends/cuda/compile/jit.h"
@@ -57,6 +58,32 @@ TEST(CudaPrices, OfPortableProductsAreTheirEstimates) {
     if (!kernel.head) continue;
     EXPECT_EQ(group.implementation->name(), "gemm");
     EXPECT_GE(price_of(draft.plan, group, chip).seconds, product_estimate(draft.plan, kernel, chip).seconds);
+  }
+}
+
+// Of what `benchmark sweep --list apps/benchmark/nets.layers --precision fp16` measured on an H200.
+TEST(CudaPrices, OfLayersAreAboutWhatTheyTake) {
+  struct Row {
+    Shape x, filters;
+    int stride, groups;
+    double microseconds;
+  };
+  const Chip chip = chip_named("H200");
+  for (const auto& [x, filters, stride, groups, microseconds] : {Row{{32, 96, 56, 56}, {96, 1, 7, 7}, 1, 96, 62.2},
+                                                                 {{16, 960, 24, 24}, {960, 1, 5, 5}, 1, 960, 27.6},
+                                                                 {{64, 144, 56, 56}, {144, 1, 3, 3}, 1, 144, 38.7},
+                                                                 {{64, 256, 56, 56}, {512, 256, 1, 1}, 2, 1, 27.2},
+                                                                 {{64, 1024, 14, 14}, {256, 1024, 1, 1}, 1, 1, 11.8},
+                                                                 {{64, 256, 14, 14}, {256, 256, 3, 3}, 1, 1, 21.5}}) {
+    const int pad = static_cast<int>(filters[2] / 2);
+    cuda_plans::Draft draft = cuda_plans::convolutions(
+        Dtype::f16, x, filters, {.stride = {stride, stride}, .pad = {pad, pad}, .dilation = {1, 1}, .groups = groups},
+        true)[0];
+    lower(draft.plan, chip);
+    double seconds = 0;
+    for (const Group& group : draft.plan.groups) seconds += price_of(draft.plan, group, chip).seconds;
+    EXPECT_NEAR(std::log(1e6 * seconds / microseconds), 0, std::log(1.4))
+        << to_string(x) << " by " << to_string(filters);
   }
 }
 
