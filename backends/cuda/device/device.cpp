@@ -1,6 +1,8 @@
 // Opens a GPU; allocates and stages memory.
 #include "nixie/backends/cuda/device/device.h"
 
+#include <cuda.h>
+
 #include <algorithm>
 
 #include "nixie/core/base/integer_math.h"
@@ -16,9 +18,9 @@ class DeviceBuffer final : public Buffer {
       : Buffer(size_bytes), device_(std::move(device)), memory_(memory) {}
   ~DeviceBuffer() override {
     if (!memory_) return;
-    const std::lock_guard lock(device_->mutex());  // no free joins a graph that another thread captures
-    cudaSetDevice(device_->ordinal());             // each has a default stream
-    cudaFreeAsync(memory_, device_->stream());     // after all work ordered so far
+    const std::lock_guard lock(device_->mutex());     // no free joins a graph that another thread captures
+    const CurrentDevice current(device_->ordinal());  // each has a default stream
+    cudaFreeAsync(memory_, device_->stream());        // after all work ordered so far
   }
   void* address() override { return memory_; }
 
@@ -47,7 +49,23 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
        " or newer: install it (nvidia-smi shows the present one), or use backend: cpu");
 }
 
+// Whether this process has work or memory on a device.
+bool is_set_up(int ordinal) {
+  static const auto state = driver_function<decltype(cuDevicePrimaryCtxGetState)>("cuDevicePrimaryCtxGetState");
+  unsigned int flags = 0;
+  int active = 0;
+  return state(ordinal, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
 }  // namespace
+
+CurrentDevice::CurrentDevice(int ordinal) : ordinal_(ordinal) {
+  cudaGetDevice(&before_);
+  cudaSetDevice(ordinal_);
+}
+CurrentDevice::~CurrentDevice() {
+  if (before_ != ordinal_ && is_set_up(before_)) cudaSetDevice(before_);
+}
 
 std::shared_ptr<Device> Device::open(int ordinal) {
   int count = 0;
@@ -80,7 +98,7 @@ Device::Device(int ordinal) : ordinal_(ordinal) {
 }
 
 void Device::order(cudaStream_t first, cudaStream_t then) {
-  CUDA_CHECK(cudaSetDevice(ordinal_));
+  const CurrentDevice current(ordinal_);
   CUDA_CHECK(cudaEventRecord(reached_, first));
   CUDA_CHECK(cudaStreamWaitEvent(then, reached_, 0));
 }

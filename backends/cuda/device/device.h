@@ -11,6 +11,19 @@
 
 namespace nixie::cuda {
 
+/// While it exists a device is current for the calling thread; then the one before is again, if this process works on
+/// that, too: to make another current would set it up. What fails here fails again in the calls in between.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int ordinal);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = 0, ordinal_;
+};
+
 class Device : public std::enable_shared_from_this<Device> {
  public:
   /// Throws Fault::device with cause and remedy if there is no usable GPU.
@@ -19,9 +32,7 @@ class Device : public std::enable_shared_from_this<Device> {
   /// While it exists the device is current for the calling thread, and other threads are kept off its stream.
   class [[nodiscard]] Use {
    public:
-    explicit Use(const Device& device) : device_(device), lock_(device.mutex_) {
-      CUDA_CHECK(cudaSetDevice(device.ordinal_));
-    }
+    explicit Use(const Device& device) : device_(device), lock_(device.mutex_), current_(device.ordinal_) {}
     ~Use() { device_.is_awaited_ = false; }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -29,6 +40,7 @@ class Device : public std::enable_shared_from_this<Device> {
    private:
     const Device& device_;
     const std::lock_guard<std::recursive_mutex> lock_;
+    const CurrentDevice current_;
   };
   Use use() const { return Use(*this); }
   /// Later work on the device's stream waits for the work given so far to another stream; and the other way round. To

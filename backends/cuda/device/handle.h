@@ -65,3 +65,17 @@ class StickyError : public Error {
     if (const cudaError_t error_ = (expression); error_ != cudaSuccess) [[unlikely]] \
       ::nixie::cuda::cuda_failed(error_, #expression);                               \
   } while (false)
+
+namespace nixie::cuda {
+
+/// A function of the driver, which is found at run time.
+template <class Function>
+Function* driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  CUDA_CHECK(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
+  check(result == cudaDriverEntryPointSuccess, "cuda: the driver lacks ", name, ": install a newer driver");
+  return reinterpret_cast<Function*>(found);
+}
+
+}  // namespace nixie::cuda

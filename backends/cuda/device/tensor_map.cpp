@@ -12,15 +12,6 @@
 namespace nixie::cuda {
 namespace {
 
-template <class Function>
-Function* driver_function(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result;
-  CUDA_CHECK(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result));
-  check(result == cudaDriverEntryPointSuccess, "cuda: the driver lacks ", name, ": install a newer driver");
-  return reinterpret_cast<Function*>(found);
-}
-
 CUtensorMapSwizzle swizzle_of(int bytes) {
   return bytes == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
          : bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B

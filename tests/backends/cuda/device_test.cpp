@@ -80,6 +80,30 @@ TEST(CudaDevice, StreamsWaitForWork) {
   CUDA_CHECK(cudaStreamSynchronize(b));
 }
 
+TEST(CudaDevice, LeavesTheThreadsDeviceCurrent) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < 2) GTEST_SKIP() << "fewer than two GPUs";
+  const auto theirs = Device::open(1), ours = Device::open(0);
+  const auto current = [] {
+    int device = -1;
+    CUDA_CHECK(cudaGetDevice(&device));
+    return device;
+  };
+  CUDA_CHECK(cudaSetDevice(1));
+  {
+    const auto in_use = ours->use();
+    EXPECT_EQ(current(), 0);
+  }
+  EXPECT_EQ(current(), 1);
+  {
+    const auto memory = ours->allocate(64);
+    ours->wait_for(nullptr);
+    ours->leave_default_stream();
+  }
+  EXPECT_EQ(current(), 1);
+  CUDA_CHECK(cudaSetDevice(0));
+}
+
 TEST(CudaDevice, WorksOnTheDefaultStreamWithOthers) {
   const auto device = device_or_null();
   if (!device) GTEST_SKIP() << "no GPU";
