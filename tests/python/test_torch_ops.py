@@ -176,6 +176,7 @@ class TorchOps(TorchCase):
             together(*(functools.partial(lambda function, x: function(x[0, 0, 0, 0]), function) for function in (
                 lambda x: x.softmax(0), lambda x: x.sum(0), lambda x: x.cumsum(0), lambda x: x.sort(0)[0], lambda x: x.squeeze(0), lambda x: x.amax(-1), lambda x: x.gather(0, torch.tensor(0))))),
             lambda x: x * (10 * x.detach()).long().div(3, rounding_mode="trunc") + (10 * x.detach()).long() // -4 + (10 * x.detach()).long() ** 3 / 7 + torch.bucketize(x.detach(), torch.tensor([-1.0, 0.5])),
+            lambda x: torch.cat([torch.tensor([]), torch.cat([x.square(), x.new_empty(0)], -2), x.sin()], -2).square(),
             lambda x: functional.leaky_relu(x, 0.2), lambda x: torch.cat(torch.split(x.square(), [1, 3], 1)[::-1], 1) * x, in_place,
             lambda x: functional.pad(x, (1, 0, 0, 2), value=3.0).square(), lambda x: x.flip(2, 3) * x, lambda x: (x.tan() + x.atan() + x.sinh()).sum(1),
             lambda x: functional.interpolate(x * 2, scale_factor=2).square(), lambda x: functional.interpolate(x, size=(7, 9)).square(),

@@ -183,7 +183,8 @@ def squeeze(x, axes):
 
 @op("cat.default")
 def cat(arrays, axis=0):
-    return nx.concat(arrays, axis=axis)
+    most = max(each.ndim for each in arrays)  # torch also takes empty vectors, whatever the others are
+    return nx.concat([each for each in arrays if each.ndim == most], axis=axis)
 
 
 @op("split_with_sizes.default")

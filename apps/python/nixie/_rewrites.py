@@ -157,11 +157,13 @@ def _parts_of_concatenations(graph):
     for node in graph.find_nodes(op="call_function", target=aten.cat.default):
         x = node.meta["val"]
         axis = (node.args[1] if len(node.args) > 1 else 0) % x.dim()
-        parts = [part for given in node.args[0] for part in known.get((given, axis), [given])]
+        # torch also takes empty vectors, whatever the others are: a cache of keys begins as one.
+        given = [part for part in node.args[0] if part.meta["val"].dim() == x.dim()]
+        parts = [part for each in given for part in known.get((each, axis), [each])]
         sizes = [part.meta["val"].shape[axis] for part in parts]
         # Multiples of 8 channels are read in place.
         if not _is_backward(node) and all(isinstance(size, int) and size % 8 == 0 for size in sizes) and all(
-                part.meta["val"].dtype == x.dtype and part.meta["val"].dim() == x.dim() for part in parts):
+                part.meta["val"].dtype == x.dtype for part in parts):
             wholes.append((node, axis, parts, sizes))
             known[node, axis] = parts
     for whole, axis, parts, sizes in sorted(wholes, key=lambda each: -len(each[2])):
