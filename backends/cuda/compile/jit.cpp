@@ -90,7 +90,7 @@ std::string key_text(const std::string& source, const std::string& architecture)
     key += texts[i];
     for (const EmbeddedFile& file : embedded_kernels()) {
       const bool included = texts[i].find(fmt::format("#include \"{}\"", file.name)) != std::string_view::npos;
-      if (!included || std::find(seen.begin(), seen.end(), file.name) != seen.end()) continue;
+      if (!included || std::ranges::find(seen, file.name) != seen.end()) continue;
       seen.emplace_back(file.name);
       texts.push_back(file.text);
     }

@@ -35,7 +35,7 @@ class CollectiveFamily final : public Family {
 Strides dense_like(const Shape& shape, const Strides& order) {
   std::vector<int> axes(order.size());
   std::iota(axes.begin(), axes.end(), 0);
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
+  std::ranges::stable_sort(axes, [&](int a, int b) {
     const bool one_a = shape[a] == 1, one_b = shape[b] == 1;  // their strides mean nothing
     return one_a != one_b ? one_b : !one_a && order[at(a)] < order[at(b)];
   });

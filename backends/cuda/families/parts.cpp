@@ -82,7 +82,7 @@ std::pair<Kernel, int> apart(Kernel kernel, int stage, const std::vector<std::si
   std::vector<int> registers;
   std::vector<Reduction> left;
   for (std::size_t i = 0; i < whole.reductions.size(); ++i) {
-    const bool moves = std::count(moved.begin(), moved.end(), i) > 0;
+    const bool moves = std::ranges::count(moved, i) > 0;
     (moves ? own.reductions : left).push_back(whole.reductions[i]);
     if (moves) registers.push_back(whole.reductions[i].value);
   }
@@ -115,7 +115,7 @@ void add_reductions(Kernel& kernel, int stored, int slot, const Kernel& reader, 
   const std::vector<int> places = append(stage.body, registers, last.body, [&](Instruction& in) {
     const Access& load = reader.loads[at(in.index)];
     if (load.slot == slot) return stored;
-    const auto known = std::find(kernel.loads.begin(), kernel.loads.end(), load);
+    const auto known = std::ranges::find(kernel.loads, load);
     in.index = static_cast<int>(known - kernel.loads.begin());
     if (known == kernel.loads.end()) kernel.loads.push_back(load);
     return -1;
@@ -153,8 +153,7 @@ void drop_loads(Kernel& kernel, int stage) {
 // The first stage that reduces and merges nothing; -1 where there is none.
 int first_reducing(const Choice& choice) {
   for (int s = 0; s < static_cast<int>(choice.kernel.stages.size()); ++s)
-    if (!choice.kernel.stages[at(s)].reductions.empty() &&
-        std::none_of(choice.merges.begin(), choice.merges.end(), [&](const Parts& parts) { return parts.stage == s; }))
+    if (!choice.kernel.stages[at(s)].reductions.empty() && std::ranges::count(choice.merges, s, &Parts::stage) == 0)
       return s;
   return -1;
 }

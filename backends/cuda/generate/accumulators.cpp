@@ -18,7 +18,7 @@ std::vector<Accumulator> accumulators_of(const Stage& stage) {
     const int size = static_cast<int>(size_of(dtype));
     if (is_moment(reduction.kind)) {
       const auto [known, added] = welford.emplace(reduction.value, members);
-      const bool squares = std::any_of(stage.reductions.begin(), stage.reductions.end(), [&](const Reduction& other) {
+      const bool squares = std::ranges::any_of(stage.reductions, [&](const Reduction& other) {
         return other.kind == ReduceKind::m2 && other.value == reduction.value;
       });
       list.push_back({added ? fmt::format("Moments<{}, {}>", type, squares) : "",
@@ -39,7 +39,7 @@ std::vector<Accumulator> accumulators_of(const Stage& stage) {
 AccumulatorCode accumulator_code(const Stage& stage) {
   AccumulatorCode code;
   const std::vector<Accumulator> list = accumulators_of(stage);
-  const bool doubles = std::any_of(list.begin(), list.end(), [](const Accumulator& a) { return a.doubles; });
+  const bool doubles = std::ranges::any_of(list, &Accumulator::doubles);
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!list[i].type.empty()) {
       code.members += fmt::format("    {} m{};\n", list[i].type, list[i].member);

@@ -25,7 +25,7 @@ bool draws(const Kernel& kernel) {
 Shape reduced_sizes(const Shape& domain, const Axes& reduced) {
   Shape shape = domain;
   for (int axis = 0; axis < domain.rank(); ++axis)
-    if (std::find(reduced.begin(), reduced.end(), axis) == reduced.end()) shape = shape.with(axis, 1);
+    if (std::ranges::find(reduced, axis) == reduced.end()) shape = shape.with(axis, 1);
   return shape;
 }
 
@@ -52,10 +52,10 @@ std::vector<int> by_importance(const Kernel& kernel, const std::vector<Path>& pa
       if (stage.full) full_stores.push_back(static_cast<int>(kernel.loads.size()) + store.access);
   for (int p = 0; p < static_cast<int>(kernel.loads.size() + kernel.stores.size()); ++p) order.push_back(p);
   const auto rank = [&](int p) {
-    const bool full = std::find(full_stores.begin(), full_stores.end(), p) != full_stores.end();
+    const bool full = std::ranges::find(full_stores, p) != full_stores.end();
     return std::pair(full, touched(kernel.domain, paths[at(p)]));
   };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank(a) > rank(b); });
+  std::ranges::stable_sort(order, [&](int a, int b) { return rank(a) > rank(b); });
   return order;
 }
 

@@ -71,8 +71,8 @@ IterationSpace make_iteration_space(const Shape& domain, const Axes& reduced, co
     std::vector<int> axes;
     for (int axis = 0; axis < domain.rank(); ++axis) {
       const bool bounded =
-          std::any_of(paths.begin(), paths.end(), [&](const Path& path) { return path.bounded(axis, domain[axis]); });
-      const bool is_reduced = std::find(reduced.begin(), reduced.end(), axis) != reduced.end();
+          std::ranges::any_of(paths, [&](const Path& path) { return path.bounded(axis, domain[axis]); });
+      const bool is_reduced = std::ranges::find(reduced, axis) != reduced.end();
       if (is_reduced == reduce && (domain[axis] != 1 || bounded)) axes.push_back(axis);
     }
     const int first = space.rank();

@@ -22,8 +22,7 @@ bool reaches_far(const Operand& operand) {
 
 bool index_is_wide(const BodyWriter& body, const Kernel& kernel) {
   const auto& operands = kernel.head->operands;
-  return body.wide() || kernel.domain.size() > std::int64_t{1} << 30 ||
-         std::any_of(operands.begin(), operands.end(), reaches_far);
+  return body.wide() || kernel.domain.size() > std::int64_t{1} << 30 || std::ranges::any_of(operands, reaches_far);
 }
 
 // Pointers operand0, operand1 and their types.

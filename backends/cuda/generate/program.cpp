@@ -6,8 +6,7 @@
 namespace nixie::cuda {
 
 bool has_algorithm(const KernelCode& code, const std::string& name) {
-  return std::any_of(code.algorithms.begin(), code.algorithms.end(),
-                     [&](const Algorithm& algorithm) { return algorithm.name == name; });
+  return std::ranges::count(code.algorithms, name, &Algorithm::name) > 0;
 }
 
 std::string entry_point(const std::string& name, const std::string& bounds, const std::string& call) {

@@ -24,8 +24,7 @@ int unroll_beside(int loads, int fixed_words) {
 
 // The parts of a stage that another program left.
 const Parts* parts_of(const std::vector<Parts>& merges, int stage) {
-  const auto found =
-      std::find_if(merges.begin(), merges.end(), [&](const Parts& parts) { return parts.stage == stage; });
+  const auto found = std::ranges::find(merges, stage, &Parts::stage);
   return found == merges.end() ? nullptr : &*found;
 }
 

@@ -15,7 +15,7 @@ using GroupIndices = std::vector<std::size_t>;
 
 bool depend(const Touched& a, const Touched& b) {
   const auto meet = [](const std::set<int>& x, const std::set<int>& y) {
-    return std::any_of(x.begin(), x.end(), [&](int slot) { return y.contains(slot); });
+    return std::ranges::any_of(x, [&](int slot) { return y.contains(slot); });
   };
   return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
 }
@@ -151,7 +151,7 @@ class Neighbours {
     for (int slot : named_by(group))
       for (std::size_t number : named_[at(slot)])
         if (place_of_[number] != group && place_of_[number] != kGone) found.push_back(place_of_[number]);
-    std::sort(found.begin(), found.end());
+    std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
   }
@@ -194,8 +194,7 @@ class Neighbours {
     named_.resize(grouping_.plan.slots.size());
     for (int slot : named_by(group)) {
       auto& numbers = named_[at(slot)];
-      if (std::find(numbers.begin(), numbers.end(), number_at_[group]) == numbers.end())
-        numbers.push_back(number_at_[group]);
+      if (std::ranges::find(numbers, number_at_[group]) == numbers.end()) numbers.push_back(number_at_[group]);
     }
   }
 
@@ -211,8 +210,8 @@ void drop_unread(Grouping& grouping) {
     for (int slot : Touched(group).reads) ++readers[at(slot)];
   std::erase_if(grouping.groups, [&](const Grouping::Group& group) {
     const std::set<int> written = Touched(group).writes;
-    return std::all_of(written.begin(), written.end(),
-                       [&](int slot) { return !grouping.plan.slots[at(slot)].external && readers[at(slot)] == 0; });
+    return std::ranges::all_of(
+        written, [&](int slot) { return !grouping.plan.slots[at(slot)].external && readers[at(slot)] == 0; });
   });
 }
 

@@ -45,7 +45,7 @@ std::optional<Access> seen_through(const Access& from, const Access& read, const
 }
 
 int find_or_add(std::vector<Access>& accesses, const Access& access) {
-  const auto found = std::find(accesses.begin(), accesses.end(), access);
+  const auto found = std::ranges::find(accesses, access);
   const auto index = static_cast<int>(found - accesses.begin());
   if (found == accesses.end()) accesses.push_back(access);
   return index;
@@ -115,11 +115,10 @@ std::optional<Kernel> computing(const Kernel& reader, const Kernel& map, const I
 // Whether a kernel stores what it reads, in values of `dtype`, and zeros: the formula is rounded there as it would be
 // where its results are stored.
 bool only_copies(const Plan& plan, const Kernel& kernel, Dtype dtype) {
-  return std::all_of(kernel.stores.begin(), kernel.stores.end(),
-                     [&](const Access& store) { return dtype_of(plan, store.slot) == dtype; }) &&
-         std::all_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
+  return std::ranges::all_of(kernel.stores, [&](const Access& store) { return dtype_of(plan, store.slot) == dtype; }) &&
+         std::ranges::all_of(kernel.stages, [](const Stage& stage) {
            return stage.reductions.empty() && stage.carries.empty() &&
-                  std::all_of(stage.body.begin(), stage.body.end(), [](const Instruction& in) {
+                  std::ranges::all_of(stage.body, [](const Instruction& in) {
                     return in.primitive == Primitive::load || in.primitive == Primitive::constant;
                   });
          });

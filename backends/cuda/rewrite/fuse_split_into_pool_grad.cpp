@@ -21,8 +21,7 @@ struct Readers {
 
 // All readers, if they are one split, that is a scale and the planes filled by it, and sums over images and pixels.
 std::optional<Readers> gradient_readers(const Grouping& grouping, const Operand& gradient) {
-  const auto split = std::find_if(grouping.splits.begin(), grouping.splits.end(),
-                                  [&](const Grouping::Split& one) { return one.from == gradient; });
+  const auto split = std::ranges::find(grouping.splits, gradient, &Grouping::Split::from);
   if (split == grouping.splits.end()) return {};
   Readers found;
   int scales = 0, fills = 0;

@@ -46,7 +46,7 @@ class Joining {
       handed_.push_back(is_made && dtype_of(plan, load.slot) == Dtype::f32 ? stored(load) : std::nullopt);
       if (is_made && !handed_.back()) return false;
       if (is_made) continue;
-      const auto same = std::find(result_.loads.begin(), result_.loads.end(), load);
+      const auto same = std::ranges::find(result_.loads, load);
       loads_.back() = static_cast<int>(same - result_.loads.begin());
       if (same == result_.loads.end()) result_.loads.push_back(load);
     }
@@ -66,8 +66,8 @@ class Joining {
   }
 
   bool stores_apart() const {
-    return std::none_of(next_.stores.begin(), next_.stores.end(),
-                        [&](const Access& store) { return reads(first_, store.slot) || writes(first_, store.slot); });
+    return std::ranges::none_of(
+        next_.stores, [&](const Access& store) { return reads(first_, store.slot) || writes(first_, store.slot); });
   }
 
   int carried_before() const { return static_cast<int>(first_.carried.size()); }
@@ -121,7 +121,7 @@ class Joining {
   std::optional<int> take(const Handed& from, bool full, InstructionBuilder& code) {
     if (first_.stages[from.stage].full) return full ? copy(from.stage, from.value, code) : std::nullopt;
     std::vector<Carry>& carries = result_.stages[from.stage].carries;
-    auto carry = std::find_if(carries.begin(), carries.end(), [&](const Carry& c) { return c.value == from.value; });
+    auto carry = std::ranges::find(carries, from.value, &Carry::value);
     if (carry == carries.end()) {
       carry = carries.insert(carries.end(), {from.value, static_cast<int>(result_.carried.size())});
       result_.carried.push_back(Dtype::f32);

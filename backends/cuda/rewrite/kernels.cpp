@@ -44,8 +44,8 @@ void replace_head(Kernel& kernel, const std::function<int(InstructionBuilder&, c
 }
 
 bool depends_on_position(const Kernel& kernel) {
-  return std::any_of(kernel.stages.begin(), kernel.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.body.begin(), stage.body.end(), [](const Instruction& in) {
+  return std::ranges::any_of(kernel.stages, [](const Stage& stage) {
+    return std::ranges::any_of(stage.body, [](const Instruction& in) {
       return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
              in.primitive == Primitive::normal;
     });

@@ -58,8 +58,7 @@ class PartialOrder {
       for (int slot : touched[g].reads) before.insert(writers[slot].begin(), writers[slot].end());
       for (int slot : touched[g].writes) {
         const bool apart = readers[slot].empty() && !writers[slot].empty() &&
-                           std::all_of(writers[slot].begin(), writers[slot].end(),
-                                       [&](std::size_t w) { return are_disjoint(slot, w, g); });
+                           std::ranges::all_of(writers[slot], [&](std::size_t w) { return are_disjoint(slot, w, g); });
         if (!apart) {
           earlier[slot] = std::move(writers[slot]);
           earlier[slot].merge(readers[slot]);
@@ -83,7 +82,7 @@ class PartialOrder {
         first_[g] = std::max(first_[g], first_[b] + 1);
         ancestors_[g].add(b), ancestors_[g].add(ancestors_[b]);
       }
-    const int end = first_.empty() ? 0 : *std::max_element(first_.begin(), first_.end());
+    const int end = first_.empty() ? 0 : *std::ranges::max_element(first_);
     for (std::size_t g = touched.size(); g-- > 0;) {
       last_[g] = end;
       for (std::size_t u : users_[g]) last_[g] = std::min(last_[g], last_[u] - 1);
@@ -119,7 +118,7 @@ class PartialOrder {
       const std::size_t n = ready.top();
       ready.pop();
       order.push_back(merged_[n]);
-      std::sort(order.back().begin(), order.back().end());
+      std::ranges::sort(order.back());
       for (std::size_t u : users_[n])
         if (--waits[u] == 0) ready.push(u);
     }
@@ -218,7 +217,7 @@ PartialOrder share(PartialOrder order, const std::vector<Candidate>& candidates,
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (i % in_part == 0) shared.clear();
     const std::size_t group = candidates[i].group;
-    const bool joins = std::any_of(shared.begin(), shared.end(), [&](Nodes& nodes) {
+    const bool joins = std::ranges::any_of(shared, [&](Nodes& nodes) {
       if (nodes.size() >= most || !order.merge(*nodes.begin(), group)) return false;
       return nodes.insert(group).second;
     });

@@ -300,7 +300,7 @@ Planes Splitter::filters(const Source& source, const ConvProblem& layer, const P
 }
 
 const Planes* Splitter::made(const Source& source) const {
-  const auto copy = std::find_if(copies_.begin(), copies_.end(), [&](const Copy& c) { return c.source == source; });
+  const auto copy = std::ranges::find(copies_, source, &Copy::source);
   return copy == copies_.end() ? nullptr : &copy->made;
 }
 

@@ -101,7 +101,7 @@ class PhaseLowering {
     kernel.domain = Shape(sizes);
     for (Access& load : kernel.loads) load = at_phases(load, phases);
     for (Access& store : kernel.stores) store = at_phases(store, phases);
-    if (std::all_of(phases.begin(), phases.end(), [](const Phase& phase) { return phase.taps > 0; }))
+    if (std::ranges::all_of(phases, [](const Phase& phase) { return phase.taps > 0; }))
       narrow_head(*kernel.head, phases);
     else
       drop_head(kernel);

@@ -196,7 +196,7 @@ void measure(Device& device, const Chip& chip, const Plan& plan, std::span<const
 }  // namespace
 
 std::vector<Algorithm> worth_timing(std::vector<Algorithm> algorithms) {
-  const auto end = std::find_if(algorithms.begin(), algorithms.end(), [&](const Algorithm& algorithm) {
+  const auto end = std::ranges::find_if(algorithms, [&](const Algorithm& algorithm) {
     return algorithm.estimate > kWorthTiming * algorithms[0].estimate;
   });
   algorithms.erase(end, algorithms.end());

@@ -208,19 +208,15 @@ class CudaExecutable final : public Executable {
 
   bool is_exchange(const Group& group) const { return !collective_calls(plan_, group).empty(); }
   bool exchanges() const {
-    return std::any_of(plan_.groups.begin(), plan_.groups.end(),
-                       [&](const Group& group) { return is_exchange(group); });
+    return std::ranges::any_of(plan_.groups, [&](const Group& group) { return is_exchange(group); });
   }
 
-  std::list<Captured>::iterator find_graph() {
-    return std::find_if(graphs_.begin(), graphs_.end(),
-                        [&](const Captured& captured) { return captured.slots == addresses_.slots; });
-  }
+  std::list<Captured>::iterator find_graph() { return std::ranges::find(graphs_, addresses_.slots, &Captured::slots); }
 
   // The stream records into the graph behind these nodes. NCCL's own streams join a recording, which must then be one
   // for the whole graph: another recording of the same graph is foreign to them.
   void begin_recording(const Graph& graph, std::vector<cudaGraphNode_t>& before, bool goes_on) {
-    std::sort(before.begin(), before.end());
+    std::ranges::sort(before);
     before.erase(std::unique(before.begin(), before.end()), before.end());
     if (goes_on)
       CUDA_CHECK(cudaStreamUpdateCaptureDependencies(device_->stream(), before.data(), nullptr, before.size(),

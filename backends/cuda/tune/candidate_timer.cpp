@@ -55,7 +55,7 @@ Fastest fastest_of(std::size_t candidates, const std::function<double(std::size_
     std::nth_element(of_one.begin(), of_one.begin() + kRounds / 2, of_one.end());
     fastest.microseconds.push_back(of_one[kRounds / 2]);
   }
-  const auto least = std::min_element(fastest.microseconds.begin(), fastest.microseconds.end());
+  const auto least = std::ranges::min_element(fastest.microseconds);
   if (*least < kClearlyFaster * fastest.microseconds[0])
     fastest.index = static_cast<std::size_t>(least - fastest.microseconds.begin());
   return fastest;

@@ -94,7 +94,7 @@ TEST_P(CpuGatherLayouts, EqualPlainLoops) {
             double& result = results[static_cast<std::size_t>(offset)];
             result = reduced(kind, result, updates(at));
           });
-          if (any_outside) std::fill(results.begin(), results.end(), no_number);
+          if (any_outside) std::ranges::fill(results, no_number);
           for (const int threads : {1, 7})
             expect_same(run_head({Scatter{c.axis, kind}, {}, type}, c.x, {&updates, &indices, &order}, threads),
                         results, fmt::format("scatter {} {}", to_string(kind), c.x));

@@ -204,7 +204,7 @@ PlanCase random_map(std::mt19937& random) {
     const int choices[] = {0, 1, 2, 3, 5, 17, 40, 130};
     sizes.push_back(choices[sizes.empty() && pick(0, 9) == 0 ? 0 : pick(1, rank > 3 ? 4 : 7)]);
   }
-  while (Shape(sizes).size() > 40000) *std::max_element(sizes.begin(), sizes.end()) /= 2;
+  while (Shape(sizes).size() > 40000) *std::ranges::max_element(sizes) /= 2;
   const Shape domain(sizes);
   PlanCase c;
   Kernel kernel{.label = "random", .domain = domain};

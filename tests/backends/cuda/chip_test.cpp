@@ -130,7 +130,7 @@ TEST(CudaFamilies, AreNamedAsTheirDeviceCode) {
     if (family->name() == "cuBLASLt" || family->name() == "NCCL") continue;  // libraries
     const std::string file = std::string(family->name()) + ".cuh";
     const auto files = embedded_kernels();
-    EXPECT_TRUE(std::any_of(files.begin(), files.end(), [&](const EmbeddedFile& f) { return f.name == file; })) << file;
+    EXPECT_TRUE(std::ranges::any_of(files, [&](const EmbeddedFile& f) { return f.name == file; })) << file;
   }
   EXPECT_EQ(families().back()->name(), "map");  // takes what is left
 }
@@ -150,7 +150,7 @@ TEST(CudaFamilies, OfHopperRefuseOtherChips) {
   for (const char* other : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}) {
     const auto by = take(plan, kernel, chip_named(other));
     EXPECT_EQ(by->name(), "gemm") << other;
-    EXPECT_TRUE(std::count(by->refused.begin(), by->refused.end(), "conv_fprop_sm90: needs sm_90a")) << other;
+    EXPECT_TRUE(std::ranges::count(by->refused, "conv_fprop_sm90: needs sm_90a")) << other;
   }
 }
 

@@ -333,7 +333,7 @@ TEST(CudaHalves, PoolingsMakeThem) {
     const auto fills = [&](const Group& group) {
       return group.members.size() == 2 && whole.kernels[static_cast<std::size_t>(group.members[0])].head;
     };
-    EXPECT_EQ(std::count_if(whole.groups.begin(), whole.groups.end(), fills), 2);  // the index, the planes
+    EXPECT_EQ(std::ranges::count_if(whole.groups, fills), 2);  // the index, the planes
     for (const Group& group : whole.groups)
       for (int slot : group.writes)
         EXPECT_FALSE(plan.slots[static_cast<std::size_t>(slot)].dtype == Dtype::f32 &&

@@ -108,7 +108,7 @@ TEST_P(CudaHopper, AbsorbsWhatBelongsTogether) {
   cuda::lower(plan, hopper_for(plan));
   EXPECT_EQ(std::ssize(draft.kernels) - groups_of(plan), GetParam().fewer) << to_string(plan);
   const std::string& name = GetParam().name;
-  const bool merges = std::any_of(plan.groups.begin(), plan.groups.end(), [](const Group& group) {
+  const bool merges = std::ranges::any_of(plan.groups, [](const Group& group) {
     return !dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front().merges.empty();
   });
   // Where images are read for them, reductions move only if the estimate says that it pays.

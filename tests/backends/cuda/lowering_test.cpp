@@ -128,8 +128,7 @@ void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
   const auto is_map = [&](const Group& group) {
     return lowered.plan.kernels[static_cast<std::size_t>(group.members.back())].label == "cast";
   };
-  EXPECT_EQ(std::count_if(lowered.plan.groups.begin(), lowered.plan.groups.end(), is_map), kernels)
-      << draft.name << to_string(lowered.plan);
+  EXPECT_EQ(std::ranges::count_if(lowered.plan.groups, is_map), kernels) << draft.name << to_string(lowered.plan);
   const auto cpu = make_cpu_backend(2);
   const std::vector<Array> expected = cuda_plans::run(*cpu, draft, 1, eighths),
                            found = cuda_plans::run(*cpu, ungrouped(lowered), 1, eighths);
@@ -280,7 +279,7 @@ TEST(CudaLowering, ReductionsMoveToTheProgramThatMakesTheirValues) {
     for (std::size_t i = 0; i < makers; ++i) {
       const cuda::Choice& maker = choice_of(plan.groups[i]);
       ASSERT_TRUE(maker.leaves);
-      EXPECT_TRUE(std::count_if(reader.merges.begin(), reader.merges.end(), [&](const cuda::Parts& parts) {
+      EXPECT_TRUE(std::ranges::count_if(reader.merges, [&](const cuda::Parts& parts) {
         return parts.slot == maker.leaves->slot && parts.count == maker.leaves->count;
       }));
       EXPECT_NE(cuda::generate(plan, plan.groups[i], hopper()).source.find("#define PARTS_OF_CHANNELS 1"),

@@ -96,7 +96,7 @@ std::vector<Draft> in_all_forms(const Draft& draft) {
     cuda::unfold_convs(form.plan, for_cases(draft), rank);
     if (to_string(form.plan) == to_string(draft.plan)) return all;
     const auto same = [&](const Draft& known) { return to_string(known.plan) == to_string(form.plan); };
-    if (std::any_of(all.begin(), all.end(), same)) return all;
+    if (std::ranges::any_of(all, same)) return all;
     all.push_back(std::move(form));
   }
 }

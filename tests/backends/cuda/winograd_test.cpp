@@ -134,8 +134,7 @@ void add_programs(CudaPrograms& programs, const Case& of, int spilled_bytes = 0)
   Plan plan = lowered(of.draft(of.name, of.layer)).plan;
   cuda::lower(plan, chip);
   plan_memory(plan);
-  EXPECT_TRUE(std::any_of(plan.groups.begin(), plan.groups.end(),
-                          [](const Group& group) { return cuda::blas_problem(group) != nullptr; }))
+  EXPECT_TRUE(std::ranges::any_of(plan.groups, [](const Group& group) { return cuda::blas_problem(group) != nullptr; }))
       << of.name << ": the library multiplies";
   programs.add(plan, chip, of.name, spilled_bytes);
 }
@@ -265,7 +264,7 @@ TEST(CudaWinograd, WindowsAreTransformedOnce) {
   both.plan.kernels.push_back(gradient);
   const auto transforms = [](const Draft& draft) {
     const auto& kernels = lowered(draft).plan.kernels;
-    return std::count_if(kernels.begin(), kernels.end(), [](const Kernel& kernel) { return kernel.label == "tiles"; });
+    return std::ranges::count_if(kernels, [](const Kernel& kernel) { return kernel.label == "tiles"; });
   };
   EXPECT_EQ(transforms(both), 2);
   cuda_plans::expect_close(cuda_plans::run(*make_cpu_backend(), lowered(both), 1, any_number),

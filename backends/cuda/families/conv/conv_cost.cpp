@@ -22,11 +22,9 @@ constexpr double kPortableShare = 0.375;  // of the rate of multiply-adds, in th
 // How many heads read the operand in front of which planes are filled.
 double heads_that_read(const Plan& plan, int slot) {
   const auto is_read = [&](const Kernel& kernel) {
-    return kernel.head && std::any_of(kernel.head->operands.begin(), kernel.head->operands.end(),
-                                      [&](const Operand& operand) { return operand.slot == slot; });
+    return kernel.head && std::ranges::count(kernel.head->operands, slot, &Operand::slot) > 0;
   };
-  return static_cast<double>(
-      std::max<std::ptrdiff_t>(1, std::count_if(plan.kernels.begin(), plan.kernels.end(), is_read)));
+  return static_cast<double>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(plan.kernels, is_read)));
 }
 
 double flops_of(const ConvProblem& conv) {

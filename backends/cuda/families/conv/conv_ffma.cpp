@@ -174,8 +174,7 @@ std::vector<FfmaTile> ffma_tiles(const ConvProblem& conv, const Chip& chip) {
       if (is_gradient(conv) && tile.stages < 3) tile.clocks += tile.clocks / 6;
       tiles.push_back(tile);
     }
-  std::stable_sort(tiles.begin(), tiles.end(),
-                   [](const FfmaTile& a, const FfmaTile& b) { return a.clocks < b.clocks; });
+  std::ranges::stable_sort(tiles, {}, &FfmaTile::clocks);
   return tiles;
 }
 

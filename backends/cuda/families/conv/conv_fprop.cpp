@@ -54,7 +54,7 @@ ConvMatch convolution_of(const Plan& plan, const Kernel& kernel, const Chip& chi
 bool stores_pieces(const Kernel& kernel) {
   if (product_in<Matmul>(kernel.head->op)) return true;
   if (kernel.domain[1] % 8 != 0) return false;
-  return std::all_of(kernel.stores.begin(), kernel.stores.end(), [&](const Access& store) {
+  return std::ranges::all_of(kernel.stores, [&](const Access& store) {
     if (store.strides[1] != 1) return true;
     bool aligned = store.offset % 8 == 0 &&
                    (store.inside.empty() || store.inside[1] == std::pair(std::int64_t{0}, kernel.domain[1]));
@@ -72,8 +72,8 @@ bool stores_channels_last(const Kernel& kernel) {
 
 // Loads of the epilogue that are another number for each of a lane's 8 channels.
 std::int64_t loads_by_channel(const Kernel& kernel) {
-  return std::count_if(kernel.loads.begin(), kernel.loads.end(),
-                       [](const Access& load) { return load.strides.size() > 1 && load.strides[1] != 0; });
+  return std::ranges::count_if(kernel.loads,
+                               [](const Access& load) { return load.strides.size() > 1 && load.strides[1] != 0; });
 }
 
 // Words of sums and accumulators that a thread holds where it leaves parts.

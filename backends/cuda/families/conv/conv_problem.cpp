@@ -190,9 +190,9 @@ bool only_stores(const Plan& plan, const Kernel& kernel) {
 }
 
 bool all_f32(const Plan& plan, const Head& head) {
-  return head.dtype == Dtype::f32 &&
-         std::all_of(head.operands.begin(), head.operands.end(),
-                     [&](const Operand& operand) { return dtype_of(plan, operand) == Dtype::f32; });
+  return head.dtype == Dtype::f32 && std::ranges::all_of(head.operands, [&](const Operand& operand) {
+           return dtype_of(plan, operand) == Dtype::f32;
+         });
 }
 
 std::string operation_text(const ConvProblem& conv, bool pooled) {

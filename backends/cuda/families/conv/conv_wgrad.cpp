@@ -132,9 +132,8 @@ KernelCode generate_program(const Plan& plan, const Choice& choice, Program prog
              splits = static_cast<std::int64_t>(schedule.splits.size());
 
   // Parts are added by another kernel, whose many threads hide memory's latency by themselves.
-  const bool prefetches =
-      conv.row_channels == 0 && !choice.kernel.loads.empty() &&
-      std::any_of(schedule.items.begin(), schedule.items.end(), [](const WgradItem& item) { return item.slot < 0; });
+  const bool prefetches = conv.row_channels == 0 && !choice.kernel.loads.empty() &&
+                          std::ranges::any_of(schedule.items, [](const WgradItem& item) { return item.slot < 0; });
   const std::int64_t part_bytes = 4 * schedule.slots * program.part_floats();
   const int ways = ways_of(schedule, program.sharing * 128);
   NhwcFunctor body = nhwc_functor(
@@ -202,8 +201,7 @@ class ConvWgrad final : public Family {
   std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {
     std::vector<Algorithm> all = algorithms_of(tiles_of(plan, choice, chip));
     if (const auto patch = patch_of(plan, choice, chip)) all.push_back({patch->name(), patch->clocks});
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Algorithm& a, const Algorithm& b) { return a.estimate < b.estimate; });
+    std::ranges::stable_sort(all, {}, &Algorithm::estimate);
     return all;
   }
   std::string operation(const Plan&, const Choice& choice) const override { return operation_text(problem_of(choice)); }

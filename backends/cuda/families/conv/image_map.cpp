@@ -19,7 +19,7 @@ bool is_arithmetic(Primitive primitive) {
 
 std::optional<ImageMap> map_to(const std::vector<Kernel>& kernels, int slot) {
   const auto writes_slot = [&](const Kernel& kernel) { return writes(kernel, slot); };
-  const auto found = std::find_if(kernels.begin(), kernels.end(), writes_slot);
+  const auto found = std::ranges::find_if(kernels, writes_slot);
   if (found == kernels.end() || std::any_of(found + 1, kernels.end(), writes_slot)) return {};
   if (found->head || !found->reduced.empty() || found->domain.rank() != 4 || found->loads.empty() ||
       found->stores.size() != 1 || found->stages.size() != 1 || found->stores[0].offset != 0 ||
@@ -29,17 +29,15 @@ std::optional<ImageMap> map_to(const std::vector<Kernel>& kernels, int slot) {
                .images = found->loads.size() == 1 ? 0 : -1};
   for (int i = 0; i < static_cast<int>(found->loads.size()); ++i) {
     const Access& load = found->loads[at(i)];
-    const bool changes =
-        std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) { return writes(kernel, load.slot); });
+    const bool changes = std::ranges::any_of(kernels, [&](const Kernel& kernel) { return writes(kernel, load.slot); });
     const bool moves = load.strides[2] != 0 || load.strides[3] != 0;
     if (changes || !load.inside.empty() || (moves && map.images >= 0 && map.images != i)) return {};
     if (moves) map.images = i;
   }
   const Stage& stage = found->stages[0];
   map.body.assign(stage.body.begin(), stage.body.begin() + stage.stores[0].value + 1);
-  const bool pure = std::all_of(map.body.begin(), map.body.end(), [](const Instruction& in) {
-    return in.primitive == Primitive::load || is_arithmetic(in.primitive);
-  });
+  const bool pure = std::ranges::all_of(
+      map.body, [](const Instruction& in) { return in.primitive == Primitive::load || is_arithmetic(in.primitive); });
   return pure && map.images >= 0 ? std::optional(map) : std::nullopt;
 }
 

@@ -147,7 +147,7 @@ Product conv_of(const Plan& plan, const Kernel& kernel, const Conv& conv) {
                 per_axis("w_stride", w_strides, "Index");
   const std::optional<std::int64_t> x_step = pixel_step(x, x_strides), y_step = pixel_step(y, y_strides);
   const auto all = [](const std::vector<int>& values, int value) {
-    return std::all_of(values.begin(), values.end(), [&](int v) { return v == value; });
+    return std::ranges::all_of(values, [&](int v) { return v == value; });
   };
   if (window == 1 && all(conv.stride, 1) && all(conv.pad, 0) && tail(x, 2) == tail(y, 2) && x_step && y_step) {
     const std::vector<std::int64_t> pixels{x[0] * x_pixels}, one{1};

@@ -29,7 +29,7 @@ std::int64_t bytes_of(const Grouping& grouping, const Grouping::Group& group) {
 }
 
 bool meet(const std::set<int>& a, const std::set<int>& b) {
-  return std::any_of(a.begin(), a.end(), [&](int slot) { return b.count(slot) != 0; });
+  return std::ranges::any_of(a, [&](int slot) { return b.count(slot) != 0; });
 }
 
 // Which of the groups (first, last] wait for the first one, perhaps by way of others.

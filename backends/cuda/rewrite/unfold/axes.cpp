@@ -21,9 +21,8 @@ bool can_cut(const Kernel& kernel, int axis) {
   const auto whole = [&](const Access& access) {
     return access.inside.empty() || access.inside[at(axis)] == std::pair(std::int64_t{0}, kernel.domain[axis]);
   };
-  return !depends_on_position(kernel) && kernel.reduced.empty() &&
-         std::all_of(kernel.loads.begin(), kernel.loads.end(), whole) &&
-         std::all_of(kernel.stores.begin(), kernel.stores.end(), whole);
+  return !depends_on_position(kernel) && kernel.reduced.empty() && std::ranges::all_of(kernel.loads, whole) &&
+         std::ranges::all_of(kernel.stores, whole);
 }
 
 Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count) {

@@ -321,7 +321,7 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
       return known.in_blocks == form.in_blocks && known.axis_forms == form.axis_forms &&
              known.channels == form.channels && known.taps == form.taps;
     };
-    if (!fits(form, chip) || std::any_of(forms.begin(), forms.end(), same)) return;
+    if (!fits(form, chip) || std::ranges::any_of(forms, same)) return;
     form.copy_seconds = copy_seconds(form, chip);
     form.seconds = form.copy_seconds + conv_seconds(form, chip) + rest_seconds(form, chip);
     forms.push_back(form);
@@ -332,7 +332,7 @@ std::vector<Form> forms_of(const WindowSum& sum, const Chip& chip) {
         add({false, false}, down, across, unit);
         if (strided[0] || strided[1]) add(strided, down, across, unit);
       }
-  std::stable_sort(forms.begin(), forms.end(), [](const Form& a, const Form& b) { return a.seconds < b.seconds; });
+  std::ranges::stable_sort(forms, {}, &Form::seconds);
   return forms;
 }
 

@@ -126,12 +126,11 @@ class Unfolding {
     for (const Layer& layer : layers)
       for (Form form : forms_of(layer.sum, chip_)) {
         const std::vector<int> cut = cut_axes(kernel, form);
-        if (!std::all_of(cut.begin(), cut.end(), [&](int axis) { return can_cut(kernel, axis); })) continue;
+        if (!std::ranges::all_of(cut, [&](int axis) { return can_cut(kernel, axis); })) continue;
         if (!form.reads_images() && find_copy(copy_of(form, layer.images))) form.seconds -= form.copy_seconds;
         all.emplace_back(layer, form);
       }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
+    std::ranges::stable_sort(all, {}, [](const auto& one) { return one.second.seconds; });
     return all;
   }
 

@@ -25,8 +25,8 @@ namespace {
 
 // Rows and columns from the last to the first.
 Grid turned_round(Grid grid) {
-  std::reverse(grid.begin(), grid.end());
-  for (Line& line : grid) std::reverse(line.begin(), line.end());
+  std::ranges::reverse(grid);
+  for (Line& line : grid) std::ranges::reverse(line);
   return grid;
 }
 
@@ -135,8 +135,8 @@ class WinogradLowering {
   // Transformed windows of images, turned round for their gradient. Those of a forward pass are kept for the filter
   // gradient, up to most_bytes_ of them.
   int windows_of(const Operand& images, const TiledLayer& layer, const Share& share) {
-    const auto known = std::find_if(windows_.begin(), windows_.end(),
-                                    [&](const Known& one) { return one.from == images && one.pad == layer.pad; });
+    const auto known =
+        std::ranges::find_if(windows_, [&](const Known& one) { return one.from == images && one.pad == layer.pad; });
     const bool whole = share.images == layer.images;
     if (layer.role == ConvRole::filter_grad && whole && known != windows_.end()) return known->slot;
     Kernel kernel;

@@ -88,11 +88,10 @@ Access from_image(Access access, std::int64_t image) {
 
 bool may_follow(const Kernel& kernel, int results) {
   if (kernel.stages.size() != 1 || !kernel.stages[0].full || !kernel.stages[0].carries.empty()) return false;
-  const bool by_position =
-      std::any_of(kernel.stages[0].body.begin(), kernel.stages[0].body.end(), [](const Instruction& in) {
-        return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
-               in.primitive == Primitive::normal;
-      });
+  const bool by_position = std::ranges::any_of(kernel.stages[0].body, [](const Instruction& in) {
+    return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
+           in.primitive == Primitive::normal;
+  });
   int moving = 0;  // accesses that every result has of its own
   for (const auto* accesses : {&kernel.loads, &kernel.stores})
     for (const Access& access : *accesses) moving += access.strides[2] != 0 || access.strides[3] != 0;
@@ -110,7 +109,7 @@ void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const G
       const auto load_here = [&](const Access& whole) {
         const bool repeats = whole.inside.empty() && whole.strides[2] == 0 && whole.strides[3] == 0;
         const Access here = repeats ? from_image(whole, image) : access_here(whole);
-        const auto known = std::find(made.loads.begin(), made.loads.end(), here);
+        const auto known = std::ranges::find(made.loads, here);
         if (known != made.loads.end()) return static_cast<int>(known - made.loads.begin());
         made.loads.push_back(here);
         return static_cast<int>(made.loads.size()) - 1;
