@@ -6,6 +6,7 @@
 
 #include "nixie/backends/cuda/families/conv/image_map.h"
 #include "nixie/backends/cuda/rewrite/absorb.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/instruction_builder.h"
@@ -42,13 +43,6 @@ std::optional<Access> seen_through(const Access& from, const Access& read, const
   if (first_pixel < 0 || last_pixel >= plane || last_channel >= image) return {};
   if (!bounded) seen.inside.clear();
   return seen;
-}
-
-int find_or_add(std::vector<Access>& accesses, const Access& access) {
-  const auto found = std::ranges::find(accesses, access);
-  const auto index = static_cast<int>(found - accesses.begin());
-  if (found == accesses.end()) accesses.push_back(access);
-  return index;
 }
 
 // Whether a position is inside the bounds of a load, as f32; -1 where all are.

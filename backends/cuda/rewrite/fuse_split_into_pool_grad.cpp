@@ -7,6 +7,7 @@
 
 #include "nixie/backends/cuda/families/channel_sum.h"
 #include "nixie/backends/cuda/families/pool_max.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -55,10 +56,6 @@ std::optional<Operand> only_gradient(const Grouping& grouping, std::size_t pool)
   return Operand{store.slot, store.offset, kernel.domain, store.strides};
 }
 
-Access whole(const Operand& operand) {
-  return {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides};
-}
-
 // Finds the scale from the pooled gradient, which is smaller.
 void bound_by_pooled(Kernel& scale, const Kernel& pool) {
   const Operand& dy = pool.head->operands[0];
@@ -66,7 +63,7 @@ void bound_by_pooled(Kernel& scale, const Kernel& pool) {
   std::int64_t overlap = 1;  // windows that hold an element, at most
   for (int i : {1, 2}) overlap *= (op.window[at(i)] + op.stride[at(i)] - 1) / op.stride[at(i)];
   scale.domain = dy.shape;
-  scale.loads = {whole(dy)};
+  scale.loads = {access_of(dy)};
   Stage& stage = scale.stages[0];
   const int value = stage.reductions[0].value, next = static_cast<int>(stage.body.size());
   stage.body.push_back({.primitive = Primitive::constant, .value = static_cast<double>(overlap)});
@@ -78,7 +75,7 @@ void bound_by_pooled(Kernel& scale, const Kernel& pool) {
 void sum_pooled(Kernel& sum, const Kernel& pool) {
   const Operand& dy = pool.head->operands[0];
   sum.domain = dy.shape;
-  sum.loads = {whole(dy)};
+  sum.loads = {access_of(dy)};
 }
 
 // The pooling's kernel stores the planes in place of the gradient.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "nixie/backends/cuda/families/portable.h"
+#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/backends/cuda/rewrite/touched.h"
 #include "nixie/core/base/integer_math.h"
@@ -45,10 +46,7 @@ class Joining {
       const bool is_made = writes(first_, load.slot);
       handed_.push_back(is_made && dtype_of(plan, load.slot) == Dtype::f32 ? stored(load) : std::nullopt);
       if (is_made && !handed_.back()) return false;
-      if (is_made) continue;
-      const auto same = std::ranges::find(result_.loads, load);
-      loads_.back() = static_cast<int>(same - result_.loads.begin());
-      if (same == result_.loads.end()) result_.loads.push_back(load);
+      if (!is_made) loads_.back() = find_or_add(result_.loads, load);
     }
     return true;
   }

@@ -13,16 +13,24 @@ int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shap
   return static_cast<int>(plan.slots.size()) - 1;
 }
 
+Access access_of(const Operand& operand) {
+  return {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides};
+}
+
+int find_or_add(std::vector<Access>& accesses, const Access& access) {
+  const auto found = std::ranges::find(accesses, access);
+  const auto index = static_cast<int>(found - accesses.begin());
+  if (found == accesses.end()) accesses.push_back(access);
+  return index;
+}
+
 std::pair<Kernel, Kernel> split_head(Plan& plan, const Kernel& kernel, const Strides& strides,
                                      const std::string& label) {
   const Dtype dtype = compute_dtype(kernel.head->dtype);
   const int slot = add_slot(plan, label, dtype, kernel.domain, strides);
   Kernel alone{.label = label, .domain = kernel.domain, .head = kernel.head};
-  alone.stores.push_back({.slot = slot, .strides = strides});
-  Stage stage;
-  stage.body.push_back({.primitive = Primitive::head, .type = dtype});
-  stage.stores.push_back({});
-  alone.stages.push_back(std::move(stage));
+  alone.stores = {{.slot = slot, .strides = strides}};
+  alone.stages = {{.body = {{.primitive = Primitive::head, .type = dtype}}, .stores = {{0, 0}}}};
 
   Kernel rest = kernel;
   rest.head.reset();
@@ -55,20 +63,17 @@ bool depends_on_position(const Kernel& kernel) {
 Kernel pack(Plan& plan, Operand& operand, const Strides& strides, Dtype dtype, const std::string& name) {
   const Dtype from = dtype_of(plan, operand.slot);
   const int slot = add_slot(plan, name, dtype, operand.shape, strides);
-  Kernel copy{.label = "pack " + name, .domain = operand.shape};
-  copy.loads.push_back({.slot = operand.slot, .offset = operand.offset, .strides = operand.strides});
-  copy.stores.push_back({.slot = slot, .strides = strides});
-  Stage stage;
-  stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(from)});
-  stage.stores.push_back({});
-  copy.stages.push_back(std::move(stage));
-  operand = {copy.stores[0].slot, 0, operand.shape, strides};
+  Kernel copy{.label = "pack " + name, .domain = operand.shape, .loads = {access_of(operand)}};
+  copy.stores = {{.slot = slot, .strides = strides}};
+  copy.stages = {{.body = {{.primitive = Primitive::load, .type = compute_dtype(from)}}, .stores = {{0, 0}}}};
+  operand = {slot, 0, operand.shape, strides};
   return copy;
 }
 
 Kernel pad_images(Plan& plan, const Operand& images, const Shape& padded, std::int64_t pad) {
   const Shape& shape = images.shape;
-  Access from{.slot = images.slot, .offset = images.offset - pad * images.strides[3], .strides = images.strides};
+  Access from = access_of(images);
+  from.offset -= pad * images.strides[3];
   from.inside = {{0, shape[0]}, {0, shape[1]}, {0, shape[2]}, {pad, pad + shape[3]}};
   const Strides strides = padded.channels_last();
   Kernel copy{.label = "pad images", .domain = padded, .loads = {std::move(from)}};

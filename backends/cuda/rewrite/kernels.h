@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nixie/core/graph/instruction_builder.h"
 #include "nixie/core/graph/plan.h"
@@ -12,6 +13,11 @@ namespace nixie::cuda {
 
 /// Adds a slot in the arena and returns its number.
 int add_slot(Plan& plan, const std::string& name, Dtype dtype, const Shape& shape, const Strides& strides);
+
+/// The access at each position of an operand.
+Access access_of(const Operand& operand);
+/// The index of an access among others, to which it is added if it is new.
+int find_or_add(std::vector<Access>& accesses, const Access& access);
 
 /// Splits a kernel in two: one stores its head's result in a new slot, with these strides, in the accumulation type;
 /// the other has its stages and reads that slot.

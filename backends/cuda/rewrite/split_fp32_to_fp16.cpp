@@ -29,9 +29,7 @@ struct Reading {
   Shape shape = {};
   Access access = {};
 };
-Reading reading(const Operand& operand) {
-  return {operand.shape, {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides}};
-}
+Reading reading(const Operand& operand) { return {operand.shape, access_of(operand)}; }
 
 // The strides of one number for each index of an axis.
 Strides along(int axis, int rank) {
@@ -281,7 +279,7 @@ Planes Splitter::filters(const Source& source, const ConvProblem& layer, const P
   const Strides &summed = output ? grouped.by_channel : grouped.by_filter,
                 &kept = output ? grouped.by_filter : grouped.by_channel;
   Planes planes = with_scales(plan, output ? layer.filters : layer.channels);
-  Reading values{grouped.shape, reading(from).access};
+  Reading values{grouped.shape, access_of(from)};
   values.access.strides = grouped.of(from.strides);
   std::vector<Access> factors{inverse_of(images, summed)};
   added.push_back(find_scales(values, factors, planes, kept));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/backends/cuda/rewrite/phases.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -71,10 +72,6 @@ std::vector<std::int64_t> groups_together(std::int64_t groups, std::int64_t narr
       all.push_back(together);
   }
   return all;
-}
-
-Access access_of(const Operand& operand) {
-  return {.slot = operand.slot, .offset = operand.offset, .strides = operand.strides};
 }
 
 // An axis of an input gradient as one of a forward convolution of dy whose window covers the taps of all phases, and

@@ -265,7 +265,7 @@ class Unfolding {
   // The pixels that copied images take at each position, of one tap along copied axes, of a pixel of blocks; none past
   // the last tap.
   static std::optional<Access> pixels_of(const Form& form, const Operand& from, std::array<std::int64_t, 2> tap) {
-    Access load{.slot = from.slot, .offset = from.offset, .strides = from.strides};
+    Access load = access_of(from);
     load.inside = {{0, form.sum.count}, {0, form.sum.all_channels()}};
     for (std::size_t i : {0u, 1u}) {
       const WindowAxis& axis = form.sum.axes[i];

@@ -166,7 +166,7 @@ class WinogradLowering {
                          const Share& share, std::int64_t size, std::array<std::int64_t, 2> origin) {
     kernel.label = "tiles";
     kernel.domain = {share.images, from.shape[1], layer.rows, layer.columns};
-    const Access whole = from_image({.slot = from.slot, .offset = from.offset, .strides = from.strides}, share.first);
+    const Access whole = from_image(access_of(from), share.first);
     Grid grid(at(size));
     for (std::int64_t i = 0; i < size; ++i)
       for (std::int64_t j = 0; j < size; ++j)

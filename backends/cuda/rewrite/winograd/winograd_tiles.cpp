@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+
+#include "nixie/backends/cuda/rewrite/kernels.h"
 #include "nixie/core/base/integer_math.h"
 
 namespace nixie::cuda {
@@ -88,14 +90,10 @@ Access from_image(Access access, std::int64_t image) {
 
 bool may_follow(const Kernel& kernel, int results) {
   if (kernel.stages.size() != 1 || !kernel.stages[0].full || !kernel.stages[0].carries.empty()) return false;
-  const bool by_position = std::ranges::any_of(kernel.stages[0].body, [](const Instruction& in) {
-    return in.primitive == Primitive::coordinate || in.primitive == Primitive::uniform ||
-           in.primitive == Primitive::normal;
-  });
   int moving = 0;  // accesses that every result has of its own
   for (const auto* accesses : {&kernel.loads, &kernel.stores})
     for (const Access& access : *accesses) moving += access.strides[2] != 0 || access.strides[3] != 0;
-  return !by_position && results * moving <= 64;
+  return !depends_on_position(kernel) && results * moving <= 64;
 }
 
 void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const Grid& results, std::int64_t image) {
@@ -109,10 +107,7 @@ void follow(Kernel& made, InstructionBuilder code, const Kernel& kernel, const G
       const auto load_here = [&](const Access& whole) {
         const bool repeats = whole.inside.empty() && whole.strides[2] == 0 && whole.strides[3] == 0;
         const Access here = repeats ? from_image(whole, image) : access_here(whole);
-        const auto known = std::ranges::find(made.loads, here);
-        if (known != made.loads.end()) return static_cast<int>(known - made.loads.begin());
-        made.loads.push_back(here);
-        return static_cast<int>(made.loads.size()) - 1;
+        return find_or_add(made.loads, here);
       };
       const std::vector<int> moved = code.append(kernel.stages[0].body, [&](Instruction in) {
         if (in.primitive == Primitive::head) return results[at(i)][at(j)];
