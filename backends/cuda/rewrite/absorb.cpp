@@ -13,13 +13,6 @@ namespace {
 
 using GroupIndices = std::vector<std::size_t>;
 
-bool depend(const Touched& a, const Touched& b) {
-  const auto meet = [](const std::set<int>& x, const std::set<int>& y) {
-    return std::ranges::any_of(x, [&](int slot) { return y.contains(slot); });
-  };
-  return meet(a.writes, b.reads) || meet(a.writes, b.writes) || meet(a.reads, b.writes);
-}
-
 // The groups in an order that has `other` beside `group`, which keeps its place as far as it can; none where a third
 // group must run between the two.
 std::optional<GroupIndices> order_beside(const Grouping& grouping, std::size_t group, std::size_t other) {
@@ -31,7 +24,7 @@ std::optional<GroupIndices> order_beside(const Grouping& grouping, std::size_t g
   std::vector<bool> bound(touched.size());
   const auto bind = [&](std::size_t i, std::size_t from, std::size_t to) {
     for (std::size_t j = from; j < to; ++j)
-      if (bound[j] && depend(touched[j], touched[i])) bound[i] = true;
+      if (bound[j] && touched[j].meets(touched[i])) bound[i] = true;
   };
   bound[other - first] = true;
   if (moves_up)
@@ -39,7 +32,7 @@ std::optional<GroupIndices> order_beside(const Grouping& grouping, std::size_t g
   else
     for (std::size_t i = 1; i + 1 < touched.size(); ++i) bind(i, 0, i);
   for (std::size_t i = 1; i + 1 < touched.size(); ++i)
-    if (bound[i] && depend(touched[i], touched[group - first])) return {};
+    if (bound[i] && touched[i].meets(touched[group - first])) return {};
 
   GroupIndices order;
   const auto add = [&](bool which) {

@@ -1,6 +1,8 @@
 // Collects the slots that a group reads and writes, from its first choice and all its members.
 #include "nixie/backends/cuda/rewrite/touched.h"
 
+#include <algorithm>
+
 #include "nixie/core/graph/plan_query.h"
 
 namespace nixie::cuda {
@@ -12,6 +14,13 @@ Touched::Touched(const Grouping::Group& group) {
   };
   if (group.by) add(slots_read(group.by->choices.front()), slots_written(group.by->choices.front()));
   for (const Kernel& member : group.members) add(nixie::slots_read(member), nixie::slots_written(member));
+}
+
+bool Touched::meets(const Touched& other) const {
+  const auto overlap = [](const std::set<int>& a, const std::set<int>& b) {
+    return std::ranges::any_of(a, [&](int slot) { return b.contains(slot); });
+  };
+  return overlap(writes, other.reads) || overlap(writes, other.writes) || overlap(reads, other.writes);
 }
 
 }  // namespace nixie::cuda

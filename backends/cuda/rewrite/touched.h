@@ -10,6 +10,8 @@ namespace nixie::cuda {
 /// The slots of the group's chosen program, if any, and of its members.
 struct Touched {
   explicit Touched(const Grouping::Group& group);
+  /// Whether the two may not change places: one writes what the other reads or writes.
+  bool meets(const Touched& other) const;
   std::set<int> reads, writes;
 };
 

@@ -1,6 +1,5 @@
 // Makes sums of gradients that follow each other one call of several arrays.
 #include <algorithm>
-#include <set>
 
 #include "nixie/backends/cuda/families/collective.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
@@ -28,18 +27,13 @@ std::int64_t bytes_of(const Grouping& grouping, const Grouping::Group& group) {
   return bytes;
 }
 
-bool meet(const std::set<int>& a, const std::set<int>& b) {
-  return std::ranges::any_of(a, [&](int slot) { return b.count(slot) != 0; });
-}
-
 // Which of the groups (first, last] wait for the first one, perhaps by way of others.
 std::vector<bool> waiting_for(const Groups& groups, std::size_t first, std::size_t last) {
   Touched before(groups[first]);
   std::vector<bool> waits;
   for (std::size_t g = first + 1; g <= last; ++g) {
     const Touched own(groups[g]);
-    waits.push_back(meet(own.reads, before.writes) || meet(own.writes, before.writes) ||
-                    meet(own.writes, before.reads));
+    waits.push_back(own.meets(before));
     if (!waits.back()) continue;
     before.reads.insert(own.reads.begin(), own.reads.end());
     before.writes.insert(own.writes.begin(), own.writes.end());
