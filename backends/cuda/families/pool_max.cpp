@@ -21,16 +21,6 @@ bool same_windows(const Pool& a, const Pool& b) {
   return a.window == b.window && a.stride == b.stride && a.pad == b.pad && a.dilation == b.dilation;
 }
 
-// A kernel that only stores what its head computes, channels-last and in this type.
-bool stores_only(const Plan& plan, const Kernel& kernel, Dtype dtype) {
-  if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.size() != 1) return false;
-  const Stage& stage = kernel.stages[0];
-  const Access& to = kernel.stores[0];
-  return stage.body.size() == 1 && stage.body[0].primitive == Primitive::head && stage.stores.size() == 1 &&
-         stage.stores[0].access == 0 && to.inside.empty() && dtype_of(plan, to.slot) == dtype &&
-         is_channels_last(kernel.domain, to.strides, to.offset);
-}
-
 KernelCode generate_program(const Plan& plan, const Choice& choice) {
   const PoolProblem& pool = pool_problem_of(choice);
   const Kernel& kernel = choice.kernel;
@@ -99,7 +89,7 @@ class PoolMax final : public Family {
     const Pool* index = pool_of(members[0], PoolRole::index);
     const Operand& x = choice.kernel.head->operands[0];
     if (!index || !same_windows(*pool_of(choice.kernel, PoolRole::output), *index) ||
-        !stores_only(grouping.plan, members[0], Dtype::u8) || members[0].head->operands[0].slot != x.slot ||
+        !only_stores(grouping.plan, members[0], {Dtype::u8}) || members[0].head->operands[0].slot != x.slot ||
         members[0].head->operands[0].offset != x.offset)
       return {};
     Absorption with{.choice = choice};
@@ -129,7 +119,7 @@ std::variant<PoolProblem, Refusal> pool_problem(const Plan& plan, const Kernel& 
   for (const Operand& operand : operands)
     if (!is_channels_last(operand.shape, operand.strides, operand.offset)) return Refusal{"images not channels-last"};
   if (backward && dtype_of(plan, operands[1]) != Dtype::u8) return Refusal{"an index wider than a byte"};
-  if (!backward && !stores_only(plan, kernel, pool.dtype)) return Refusal{"work on the output"};
+  if (!backward && !only_stores(plan, kernel, {pool.dtype})) return Refusal{"work on the output"};
   const auto size = [](const Shape& shape, int axis) { return static_cast<int>(shape[axis]); };
   pool.images = size(x, 0), pool.channels = size(x, 1), pool.height = size(x, 2), pool.width = size(x, 3);
   pool.p = size(y, 2), pool.q = size(y, 3);

@@ -64,8 +64,7 @@ Work planes_work(double elements, int planes) { return {.bytes = elements * (8 +
 
 Estimate unsplit_estimate(const Plan& plan, const Kernel& kernel, const Chip& chip) {
   auto [seconds, share] = product_estimate(plan, kernel, chip);
-  const ConvMatch match = conv_problem(plan, kernel, Groups::any);
-  const auto* conv = std::get_if<ConvProblem>(&match);
+  const std::optional<ConvProblem> conv = conv_of(plan, kernel, Groups::any);
   if (!conv || !all_f32(plan, *kernel.head)) return {seconds, share};
   if (multiplier_of(plan, *kernel.head, chip) == Multiplier::multiply_adds) {
     const Match by_ffma = conv_ffma().match(plan, kernel, chip);

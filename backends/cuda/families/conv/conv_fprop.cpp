@@ -250,9 +250,8 @@ Match match_forward(const Plan& plan, const Kernel& kernel, const Chip& chip, co
                                     : convolution_of(plan, kernel, chip, further ? Groups::one : Groups::any);
   if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
   const auto& conv = std::get<ConvProblem>(found);
-  if (!is_matrix && conv.planes == 0)
-    for (const Operand& operand : kernel.head->operands)
-      if (dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
+  if (!is_matrix && conv.planes == 0 && !all_operands_are(conv.dtype, plan, *kernel.head))
+    return Refusal{"operands of two types"};
   if (further && conv.pairs_of) return Refusal{"8-bit operands"};
   if (further && conv.sums_every > 0) return Refusal{"rounded sums"};
   if (const std::string why = further ? further(conv) : ""; !why.empty()) return Refusal{why};

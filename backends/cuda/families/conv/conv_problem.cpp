@@ -87,6 +87,17 @@ ConvMatch conv_problem(const Plan& plan, const Kernel& kernel, Groups groups) {
   return conv;
 }
 
+std::optional<ConvProblem> conv_of(const Plan& plan, const Kernel& kernel, Groups groups) {
+  const ConvMatch match = conv_problem(plan, kernel, groups);
+  const auto* conv = std::get_if<ConvProblem>(&match);
+  return conv ? std::optional(*conv) : std::nullopt;
+}
+
+std::optional<ConvProblem> conv_of_16_bits(const Plan& plan, const Kernel& kernel, Groups groups) {
+  const auto conv = conv_of(plan, kernel, groups);
+  return conv && conv->is_16_bit() && all_operands_are(conv->dtype, plan, *kernel.head) ? conv : std::nullopt;
+}
+
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses) {
   const auto* op = kernel.head ? product_in<Matmul>(kernel.head->op) : nullptr;
   if (!op) return Refusal{"no matrix product"};
@@ -178,21 +189,25 @@ bool is_in_pieces(const Operand& operand) {
   return true;
 }
 
-bool only_stores(const Plan& plan, const Kernel& kernel) {
+bool only_stores(const Plan& plan, const Kernel& kernel, const std::vector<Dtype>& dtypes) {
   if (!kernel.loads.empty() || kernel.stages.size() != 1 || kernel.stores.size() != 1) return false;
   const Stage& stage = kernel.stages[0];
   const Access& to = kernel.stores[0];
-  const Dtype dtype = dtype_of(plan, to.slot);
   return stage.body.size() == 1 && stage.body[0].primitive == Primitive::head && stage.stores.size() == 1 &&
-         stage.reductions.empty() && to.inside.empty() &&
-         (dtype == Dtype::f32 || dtype == dtype_of(plan, kernel.head->operands[0])) &&
+         stage.reductions.empty() && to.inside.empty() && std::ranges::count(dtypes, dtype_of(plan, to.slot)) > 0 &&
          is_channels_last(kernel.domain, to.strides, to.offset);
 }
 
+bool only_stores(const Plan& plan, const Kernel& kernel) {
+  return only_stores(plan, kernel, {Dtype::f32, dtype_of(plan, kernel.head->operands[0])});
+}
+
+bool all_operands_are(Dtype dtype, const Plan& plan, const Head& head) {
+  return std::ranges::all_of(head.operands, [&](const Operand& operand) { return dtype_of(plan, operand) == dtype; });
+}
+
 bool all_f32(const Plan& plan, const Head& head) {
-  return head.dtype == Dtype::f32 && std::ranges::all_of(head.operands, [&](const Operand& operand) {
-           return dtype_of(plan, operand) == Dtype::f32;
-         });
+  return head.dtype == Dtype::f32 && all_operands_are(Dtype::f32, plan, head);
 }
 
 std::string operation_text(const ConvProblem& conv, bool pooled) {

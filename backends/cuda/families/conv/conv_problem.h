@@ -62,6 +62,10 @@ using Limits = std::function<std::string(const ConvProblem&)>;
 /// those with rounded sums are that or input gradients: operands of other strides are copied before. Refused if there
 /// are too few tiles to fill the GPU, or planes take longer than a product of floats: then cuBLASLt is faster.
 ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& chip, const Limits& refuses);
+/// What conv_problem finds; none where it refuses the kernel.
+std::optional<ConvProblem> conv_of(const Plan& plan, const Kernel& kernel, Groups groups);
+/// The same of operands that are all of one 16-bit type.
+std::optional<ConvProblem> conv_of_16_bits(const Plan& plan, const Kernel& kernel, Groups groups);
 /// The convolution in the first form that the limits allow: 16-bit operands unchanged; f32 operands, unless they must
 /// be multiplied exactly (only Math::fp32 and Math::tf32), as fp16 planes, or, of one group, as fp16 planes by rows.
 /// Refused where f32 takes less time unsplit (conv_cost.h).
@@ -74,8 +78,12 @@ inline const ConvProblem& problem_of(const Choice& choice) { return std::any_cas
 bool is_channels_last(const Shape& shape, const Strides& strides, std::int64_t offset);
 /// Whether 16-bit channels are contiguous and all other strides multiples of 16 bytes, which may be less than a pixel.
 bool is_in_pieces(const Operand& operand);
-/// Whether the kernel only stores its head's result, channels-last, in f32 or the type of its operands.
+/// Whether the kernel only stores its head's result, channels-last, in one of these types.
+bool only_stores(const Plan& plan, const Kernel& kernel, const std::vector<Dtype>& dtypes);
+/// The same in f32 or the type of its operands.
 bool only_stores(const Plan& plan, const Kernel& kernel);
+/// Whether all operands of a head are of a type.
+bool all_operands_are(Dtype dtype, const Plan& plan, const Head& head);
 /// Whether all operands of a head, and its result, are f32.
 bool all_f32(const Plan& plan, const Head& head);
 /// The operand of images: x, or dy of an input gradient.

@@ -194,8 +194,7 @@ class ConvWgrad final : public Family {
     if (const auto* refusal = std::get_if<Refusal>(&found)) return *refusal;
     const auto& conv = std::get<ConvProblem>(found);
     if (product) return Choice{.kernel = kernel, .sizes = conv};
-    for (const Operand& operand : kernel.head->operands)
-      if (conv.planes == 0 && dtype_of(plan, operand) != conv.dtype) return Refusal{"operands of two types"};
+    if (conv.planes == 0 && !all_operands_are(conv.dtype, plan, *kernel.head)) return Refusal{"operands of two types"};
     return Choice{.kernel = kernel, .sizes = conv, .layouts = {OperandLayout::channels_last, OperandLayout::pieces}};
   }
   std::vector<Algorithm> algorithms(const Plan& plan, const Choice& choice, const Chip& chip) const override {

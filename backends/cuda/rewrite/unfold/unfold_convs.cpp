@@ -98,20 +98,10 @@ class Unfolding {
   // The sizes of a convolution as it is multiplied: in halves; with wgmma f32 operands in planes or, under `ieee`, as
   // they are.
   std::optional<ConvProblem> as_multiplied(const Kernel& kernel) const {
-    if (const auto conv = in_16_bits(kernel); conv || !chip_.has_wgmma()) return conv;
-    const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
-    const auto* conv = std::get_if<ConvProblem>(&match);
+    if (const auto conv = conv_of_16_bits(plan_, kernel, Groups::any); conv || !chip_.has_wgmma()) return conv;
+    const std::optional<ConvProblem> conv = conv_of(plan_, kernel, Groups::any);
     if (!conv || !all_f32(plan_, *kernel.head)) return {};
     return in_planes(*conv, std::get<Conv>(kernel.head->op).math).value_or(*conv);
-  }
-
-  std::optional<ConvProblem> in_16_bits(const Kernel& kernel) const {
-    const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
-    const auto* conv = std::get_if<ConvProblem>(&match);
-    if (!conv || !conv->is_16_bit()) return {};
-    for (const Operand& operand : kernel.head->operands)
-      if (dtype_of(plan_, operand) != conv->dtype) return {};
-    return *conv;
   }
 
   // The one of least estimated time first.
@@ -176,8 +166,7 @@ class Unfolding {
 
   // Whether a small strided input gradient, which lowering would leave one kernel, is faster in phases.
   bool phases_pay(const Kernel& kernel) const {
-    const ConvMatch match = conv_problem(plan_, kernel, Groups::any);
-    const auto* conv = std::get_if<ConvProblem>(&match);
+    const std::optional<ConvProblem> conv = conv_of(plan_, kernel, Groups::any);
     if (!conv || conv->role != ConvRole::input_grad || conv->stride == std::array{1, 1}) return false;
     if (take(plan_, kernel, chip_)->choices.front().family->name() != "gemm") return false;
     return seconds_in(in_phases(kernel, true)) + kMargin < 0.85 * seconds_in(in_phases(kernel, false));

@@ -44,14 +44,10 @@ double time_in_place(const ConvProblem& conv, const Chip& chip) {
 }  // namespace
 
 std::optional<ConvProblem> half_conv(const Plan& plan, const Kernel& kernel) {
-  const ConvMatch found = conv_problem(plan, kernel);
-  const auto* conv = std::get_if<ConvProblem>(&found);
-  if (!conv || !conv->is_16_bit() || !tensor_core_limits(*conv).empty() || conv->filters % 8 != 0) return {};
-  for (const Operand& operand : kernel.head->operands)
-    if (dtype_of(plan, operand) != conv->dtype) return {};
-  const bool fits =
-      conv->r == kTaps && conv->s == kTaps && conv->dilation == std::array{1, 1} && conv->stride == std::array{1, 1};
-  return fits ? std::optional(*conv) : std::nullopt;
+  const std::optional<ConvProblem> conv = conv_of_16_bits(plan, kernel, Groups::one);
+  const bool fits = conv && tensor_core_limits(*conv).empty() && conv->filters % 8 == 0 && conv->r == kTaps &&
+                    conv->s == kTaps && conv->dilation == std::array{1, 1} && conv->stride == std::array{1, 1};
+  return fits ? conv : std::nullopt;
 }
 
 TiledLayer::TiledLayer(const ConvProblem& conv)
