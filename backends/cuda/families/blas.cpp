@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
+#include "nixie/backends/cuda/families/pooled_result.h"
 #include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/products/product.h"
 #include "nixie/core/base/integer_math.h"
@@ -51,45 +52,11 @@ std::optional<BlasProblem::Matrix> column_major(const Strided& m) {
 
 bool is_full(const Access& access) { return access.inside.empty(); }
 
-// The epilogue of the product: adds load i, then ReLU.
-struct After {
-  std::optional<int> added;
-  bool relu = false;
-};
-
-// Nothing where it does anything else.
-std::optional<After> after_product(const Kernel& kernel) {
-  if (kernel.stages.size() != 1 || kernel.stages[0].stores.size() != 1) return {};
-  const auto& body = kernel.stages[0].body;
-  const auto is = [&](int reg, Primitive primitive) { return body[at(reg)].primitive == primitive; };
-  After after;
-  std::size_t seen = 1;  // instructions that are accounted for
-  int reg = kernel.stages[0].stores[0].value;
-  // Takes off an operation with a second argument that `other` accepts; true if there is one.
-  const auto strip = [&](Primitive primitive, auto other) {
-    if (!is(reg, primitive)) return false;
-    for (std::size_t i : {0u, 1u})
-      if (const int second = body[at(reg)].args[1 - i]; other(second)) {
-        reg = body[at(reg)].args[i];
-        seen += 2;
-        return true;
-      }
-    return false;
-  };
-  after.relu =
-      strip(Primitive::max, [&](int second) { return is(second, Primitive::constant) && body[at(second)].value == 0; });
-  strip(Primitive::add, [&](int second) {
-    if (is(second, Primitive::load)) after.added = body[at(second)].index;
-    return after.added.has_value();
-  });
-  if (!is(reg, Primitive::head) || seen != body.size()) return {};
-  return after;
-}
-
 std::variant<BlasProblem, Refusal> as_blas(const Plan& plan, const Kernel& kernel) {
   if (!kernel.head || !std::holds_alternative<Matmul>(kernel.head->op)) return Refusal{"no matrix product"};
-  const std::optional<After> after = after_product(kernel);
-  if (!after) return Refusal{"other work on the result than a bias and ReLU"};
+  const std::optional<BiasRelu> after = bias_relu_of(kernel);
+  if (!after || after->instructions != kernel.stages[0].body.size())
+    return Refusal{"other work on the result than a bias and ReLU"};
   const Operand &left = kernel.head->operands[0], &right = kernel.head->operands[1];
   const Access& store = kernel.stores[at(kernel.stages[0].stores[0].access)];
   const Dtype dtype = dtype_of(plan, left.slot), result = dtype_of(plan, store.slot);
@@ -114,10 +81,10 @@ std::variant<BlasProblem, Refusal> as_blas(const Plan& plan, const Kernel& kerne
   p.b.slot = left.slot, p.b.offset = left.offset, p.b.dtype = dtype;
   p.d.slot = store.slot, p.d.offset = store.offset, p.d.dtype = result;
   // In f64 the library is twice as slow with anything after the product.
-  if (dtype == Dtype::f64 && (after->relu || after->added)) return Refusal{"f64 with work on the result"};
+  if (dtype == Dtype::f64 && (after->relu || after->bias)) return Refusal{"f64 with work on the result"};
   p.relu = after->relu;
-  if (after->added) {
-    const Access& bias = kernel.loads[at(*after->added)];
+  if (after->bias) {
+    const Access& bias = kernel.loads[at(*after->bias)];
     const int rank = kernel.domain.rank();
     for (int axis = 0; axis + 1 < rank; ++axis)
       if (bias.strides[at(axis)] != 0) return Refusal{"a bias that is not along the last axis"};

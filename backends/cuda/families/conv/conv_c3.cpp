@@ -139,17 +139,13 @@ class ConvC3 final : public Family {
   // The gradient reads the pooled output's gradient and the index in place of what the pooling's gradient makes of
   // them.
   static std::optional<Absorption> through_pooling(const Grouping& grouping, const Choice& choice, std::size_t other) {
-    const ConvProblem& conv = problem_of(choice);
     const Choice* pooling = grouping.choice(other, "pool_max");
     const int dy = choice.kernel.head->operands[0].slot;
     if (choice.pooled_by || !pooling || !only_stores(grouping.plan, pooling->kernel) ||
         pooling->kernel.stores[0].slot != dy || !grouping.only_reader(dy))
       return {};
     const PoolProblem& pool = pool_problem_of(*pooling);
-    const std::array none{0, 0}, two{2, 2};
-    if (!pool.backward || pool.window != two || pool.stride != two || pool.pad != none || pool.p != conv.p / 2 ||
-        pool.q != conv.q / 2 || pool.dtype != conv.dtype)
-      return {};
+    if (!pool.backward || !pools_by_two(pool, problem_of(choice))) return {};
     Absorption with{.choice = choice};
     with.choice.kernel.head->operands[0] = pooling->kernel.head->operands[0];
     with.choice.pooled_by = pooling->kernel.head->operands[1];
