@@ -135,28 +135,6 @@ class Copies final : public GroupWork {
   std::vector<CollectiveCall> calls_;
 };
 
-// One after another, in the same scratch memory.
-class Works final : public GroupWork {
- public:
-  explicit Works(std::vector<std::unique_ptr<GroupWork>> works) : works_(std::move(works)) {}
-  std::int64_t scratch_bytes() const override {
-    std::int64_t most = 0;
-    for (const auto& work : works_) most = std::max(most, work->scratch_bytes());
-    return most;
-  }
-  std::string variant() const override {
-    std::string text;
-    for (const auto& work : works_) text += (text.empty() ? "" : ", then ") + work->variant();
-    return text;
-  }
-  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
-    for (const auto& work : works_) work->enqueue(addresses, stream);
-  }
-
- private:
-  std::vector<std::unique_ptr<GroupWork>> works_;
-};
-
 }  // namespace
 
 std::unique_ptr<GroupWork> make_collective_work(const Device& device, const std::vector<CollectiveCall>& calls) {
@@ -167,7 +145,7 @@ std::unique_ptr<GroupWork> make_collective_work(const Device& device, const std:
   std::vector<std::unique_ptr<GroupWork>> works;
   if (!others.empty()) works.push_back(std::make_unique<NcclCalls>(std::move(others)));
   for (const auto& [dtype, of_type] : sums) works.push_back(std::make_unique<SumWork>(device, of_type));
-  return works.size() == 1 ? std::move(works[0]) : std::make_unique<Works>(std::move(works));
+  return works.size() == 1 ? std::move(works[0]) : std::make_unique<WorksInTurn>(std::move(works));
 }
 
 }  // namespace nixie::cuda

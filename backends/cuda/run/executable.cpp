@@ -18,24 +18,6 @@ namespace {
 
 constexpr std::size_t kMostGraphs = 4;  // for as many sets of external buffers
 
-// One work after another, with the scratch memory of the first.
-class TwoWorks final : public GroupWork {
- public:
-  TwoWorks(std::unique_ptr<GroupWork> first, std::unique_ptr<GroupWork> then)
-      : first_(std::move(first)), then_(std::move(then)) {
-    check(then_->scratch_bytes() == 0, "cuda: a kernel after a call has no scratch memory");
-  }
-  std::int64_t scratch_bytes() const override { return first_->scratch_bytes(); }
-  std::string variant() const override { return first_->variant() + ", then " + then_->variant(); }
-  void enqueue(const Addresses& addresses, cudaStream_t stream) const override {
-    first_->enqueue(addresses, stream);
-    then_->enqueue(addresses, stream);
-  }
-
- private:
-  std::unique_ptr<GroupWork> first_, then_;
-};
-
 class CudaExecutable final : public Executable {
  public:
   CudaExecutable(std::shared_ptr<Device> device, const Plan& plan) : device_(std::move(device)), plan_(plan) {
@@ -118,8 +100,9 @@ class CudaExecutable final : public Executable {
     BlasProblem plain = problem;
     plain.relu = false;
     const KernelCode relu = generate(plan_, relu_after(product), device_->chip());
-    return std::make_unique<TwoWorks>(make_blas_work(plan_, plain, device_->chip()),
-                                      std::move(make_jit_work(*device_, {{relu}})[0]));
+    std::vector<std::unique_ptr<GroupWork>> works = make_jit_work(*device_, {{relu}});
+    works.insert(works.begin(), make_blas_work(plan_, plain, device_->chip()));
+    return std::make_unique<WorksInTurn>(std::move(works));
   }
 
   void allocate() {
