@@ -8,6 +8,7 @@
 #include "nixie/backends/cuda/families/conv/conv_fprop.h"
 #include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
+#include "nixie/backends/cuda/families/conv/image_code.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
 #include "nixie/core/base/integer_math.h"
@@ -151,9 +152,8 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
   if (choice.pooled) {
     const PooledResult& pooled = *choice.pooled;
     code.source += defines({{"CONV_BIAS", pooled.bias.has_value()}, {"CONV_RELU", pooled.relu}});
-    const auto address = [&](const Access& access, int bytes) { return Argument{access.slot, access.offset * bytes}; };
-    code.arguments = {pooled.bias ? address(*pooled.bias, 4) : address(pooled.output, 2), address(pooled.output, 2),
-                      address(pooled.index, 1)};
+    code.arguments = {address_of(plan, pooled.bias.value_or(pooled.output)), address_of(plan, pooled.output),
+                      address_of(plan, pooled.index)};
   } else {
     NhwcFunctor body = nhwc_functor(plan, choice.kernel, {}, 8, {.fixed = true, .leaves = choice.leaves});
     code.source += body.text;
@@ -165,22 +165,17 @@ KernelCode generate_halo(const Plan& plan, const Choice& choice, const Chip& chi
                              patches.shared ? ", shared" : "", choice.pooled ? " with pool" : "");
   const Operand &x = choice.kernel.head->operands[0], &w = choice.kernel.head->operands[1];
   const int height = transposed ? conv.p : conv.height, width = transposed ? conv.q : conv.width;
-  code.maps.push_back({.slot = x.slot,
-                       .offset_bytes = x.offset * 2,
-                       .dtype = conv.dtype,
-                       .sizes = {u64(sides.channels), u64(conv.images), u64(width), u64(height)},
-                       .strides = {u64(height) * u64(width) * u64(sides.channels), u64(sides.channels),
-                                   u64(width) * u64(sides.channels)},
-                       .box = {u32(patches.slice), u32(patches.together), u32(8 / patches.together + conv.s - 1),
-                               u32(patches.high + conv.r - 1)},
-                       .swizzle_bytes = patches.slice * 2});
-  code.maps.push_back({.slot = w.slot,
-                       .offset_bytes = w.offset * 2,
-                       .dtype = conv.dtype,
-                       .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
-                       .box = transposed ? std::vector<std::uint32_t>{64, 1, u32(patches.slice)}
-                                         : std::vector<std::uint32_t>{u32(patches.slice), 1, u32(patches.filter_rows)},
-                       .swizzle_bytes = transposed ? 128 : patches.slice * 2});
+  TensorMap images = tiled_map(x, conv.dtype, {u64(sides.channels), u64(conv.images), u64(width), u64(height)},
+                               {u32(patches.slice), u32(patches.together), u32(8 / patches.together + conv.s - 1),
+                                u32(patches.high + conv.r - 1)},
+                               patches.slice * 2);
+  images.strides = {u64(height) * u64(width) * u64(sides.channels), u64(sides.channels),
+                    u64(width) * u64(sides.channels)};
+  const std::vector<std::uint32_t> w_box = transposed ? std::vector{64u, 1u, u32(patches.slice)}
+                                                      : std::vector{u32(patches.slice), 1u, u32(patches.filter_rows)};
+  code.maps = {std::move(images),
+               tiled_map(w, conv.dtype, {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)}, w_box,
+                         transposed ? 128 : patches.slice * 2)};
   code.launches.push_back({.entry = "conv_halo",
                            .blocks = blocks_for(choice, tiles_of(sides, patches), columns_of(sides, patches), chip),
                            .threads = 384,

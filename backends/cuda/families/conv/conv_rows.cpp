@@ -65,12 +65,8 @@ KernelCode generate_rows(const Plan& plan, const Choice& choice, const Chip& chi
                        .im2col = true,
                        .lower = {0, conv.pad[0] - (conv.r - 1)},
                        .upper = {0, -conv.pad[0]}});
-  code.maps.push_back({.slot = w.slot,
-                       .offset_bytes = w.offset * 2,
-                       .dtype = conv.dtype,
-                       .sizes = {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
-                       .box = {kGroup, 1, 64},
-                       .swizzle_bytes = kGroup * 2});
+  code.maps.push_back(tiled_map(w, conv.dtype, {u64(conv.channels), u64(conv.r * conv.s), u64(conv.filters)},
+                                {kGroup, 1, 64}, kGroup * 2));
   code.launches.push_back(
       {.entry = "conv_rows",
        .blocks = std::min<std::int64_t>(tiles_of(conv), chip.sms),

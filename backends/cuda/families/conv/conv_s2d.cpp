@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "nixie/backends/cuda/families/channel_sum.h"
+#include "nixie/backends/cuda/families/conv/conv_tma.h"
 #include "nixie/backends/cuda/families/conv/families.h"
 #include "nixie/backends/cuda/families/conv/image_code.h"
 #include "nixie/backends/cuda/families/pooled_result.h"
@@ -147,7 +148,7 @@ KernelCode generate_filter_grad(const Plan& plan, const Choice& choice, const Ch
                                     choice.packed_images ? Argument{*choice.packed_images, 0}
                                                          : Argument{Argument::kScratch, part_bytes + bias_bytes}},
                                    {"float*", "parts", {Argument::kScratch, 0}},
-                                   {"void*", "dw", {dw.slot, dw.offset * element_bytes(plan, dw.slot)}},
+                                   {"void*", "dw", address_of(plan, dw)},
                                    {"float*", "db",
                                     choice.channel_sum ? address_of(plan, *choice.channel_sum)
                                                        : Argument{Argument::kScratch, part_bytes}}});
@@ -157,11 +158,8 @@ KernelCode generate_filter_grad(const Plan& plan, const Choice& choice, const Ch
       products_of_columns({48, 8}) +  // 48 channels of a tap; ones
       body_of(pointers, code) + images.code + "#include \"conv_s2d_sm90.cuh\"\n";
   code.variant = fmt::format("conv_s2d_sm90 gradient, band {}", band.rows);
-  code.maps.push_back({.slot = dy.slot,
-                       .offset_bytes = dy.offset * 2,
-                       .dtype = conv.dtype,
-                       .sizes = {u64(conv.filters), u64(conv.q), u64(conv.p), u64(conv.images)},
-                       .box = {64, static_cast<std::uint32_t>(shape.pitch), static_cast<std::uint32_t>(band.rows), 1}});
+  code.maps.push_back(tiled_map(dy, conv.dtype, {u64(conv.filters), u64(conv.q), u64(conv.p), u64(conv.images)},
+                                {64, u32(shape.pitch), u32(band.rows), 1}, 128));
   if (!choice.packed_images) code.launches.push_back(threads_of("conv_s2d_pack", packing_threads(conv, chip)));
   code.launches.push_back({.entry = "conv_s2d_wgrad",
                            .blocks = blocks,
