@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "nixie/backends/cuda/generate/portable.h"
 #include "nixie/backends/cuda/generate/print.h"
 #include "nixie/core/base/integer_math.h"
 
@@ -14,23 +15,20 @@ std::vector<Accumulator> accumulators_of(const Stage& stage) {
   int members = 0;
   for (const Reduction& reduction : stage.reductions) {
     const Dtype dtype = stage.body[at(reduction.value)].type;
-    const std::string type = type_name(dtype);
     const int size = static_cast<int>(size_of(dtype));
     if (is_moment(reduction.kind)) {
       const auto [known, added] = welford.emplace(reduction.value, members);
       const bool squares = std::ranges::any_of(stage.reductions, [&](const Reduction& other) {
         return other.kind == ReduceKind::m2 && other.value == reduction.value;
       });
-      list.push_back({added ? fmt::format("Moments<{}, {}>", type, squares) : "",
+      list.push_back({added ? fmt::format("Moments<{}, {}>", type_name(dtype), squares) : "",
                       reduction.kind == ReduceKind::mean ? "mean_of_all()" : "m2", known->second, 3 * size, size / 2,
                       size == 8});
       members += added;
     } else {
       const bool position = gives_position(reduction.kind);
-      std::string name(to_string(reduction.kind));
-      name[0] = static_cast<char>(name[0] - 'a' + 'A');
       list.push_back(
-          {fmt::format("{}<{}>", name, type), "value", members++, position ? 2 * size : size, size / 4 + position});
+          {fold_name(reduction.kind, dtype), "value", members++, position ? 2 * size : size, size / 4 + position});
     }
   }
   return list;

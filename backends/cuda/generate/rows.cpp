@@ -19,8 +19,8 @@ std::int64_t power_of_two(std::int64_t least) {
 std::string row_members(const Plan& plan, const Kernel& kernel, int axis, BodyWriter& body) {
   const Operand& x = kernel.head->operands[0];
   const Access& y = kernel.stores[0];
-  const Dtype from = dtype_of(plan, x), to = dtype_of(plan, y.slot);
-  body.pointer(fmt::format("const {}*", type_name(from)), "operand0", {x.slot, x.offset * size_of(from)});
+  const Dtype to = dtype_of(plan, y.slot);
+  add_operands(body, plan, *kernel.head);
   body.pointer(fmt::format("{}*", type_name(to)), "result", {y.slot, y.offset * size_of(to)});
   return fmt::format("  using Result = {};\n", type_name(to)) + constant("kRank", x.shape.rank()) +
          constant("kAxis", axis) + constant("kLength", x.shape[axis], "i64") +
