@@ -54,7 +54,7 @@ TEST(CudaPrices, OfPortableProductsAreTheirEstimates) {
   const Chip chip = chip_named("sm_80");
   lower(draft.plan, chip);
   for (const Group& group : draft.plan.groups) {
-    const Kernel& kernel = draft.plan.kernels[static_cast<std::size_t>(group.members[0])];
+    const Kernel& kernel = draft.plan.kernels[at(group.members[0])];
     if (!kernel.head) continue;
     EXPECT_EQ(group.implementation->name(), "gemm");
     EXPECT_GE(price_of(draft.plan, group, chip).seconds, product_estimate(draft.plan, kernel, chip).seconds);

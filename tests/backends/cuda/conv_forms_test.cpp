@@ -64,7 +64,7 @@ TEST(CudaConvForms, TensorCoresComputeSignalsAndVolumes) {
       const Plan plan = make_plan(prepare({.outputs = {role}}, PrecisionPolicy::ieee), backend);
       for (const Group& group : plan.groups)
         for (int member : group.members)
-          if (plan.kernels[static_cast<std::size_t>(member)].head) names.push_back(group.implementation->name());
+          if (plan.kernels[at(member)].head) names.push_back(group.implementation->name());
     }
     return names;
   };

@@ -153,7 +153,7 @@ void run_and_exit(const Plan& plan, bool lost) {
     const auto executable = cuda->compile(plan);
     std::vector<std::shared_ptr<Buffer>> buffers;
     for (int slot : plan.externals) {
-      const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+      const Slot& s = plan.slots[at(slot)];
       const Array zeros(s.dtype, s.shape);
       buffers.push_back(cuda->allocate(zeros.size_bytes()));
       cuda->upload(zeros.bytes(), *buffers.back(), zeros.size_bytes());

@@ -34,8 +34,7 @@ Array spread_values(const Slot& slot, double spread, double size, unsigned seed)
 // The contents of slots after a plan ran on the CPU; external slots hold `inputs` before.
 std::vector<Array> run(Plan plan, const std::vector<Array>& inputs, const std::vector<int>& wanted) {
   for (int slot : wanted)
-    if (Slot& s = plan.slots[static_cast<std::size_t>(slot)]; !s.external)
-      s.external = true, plan.externals.push_back(slot);
+    if (Slot& s = plan.slots[at(slot)]; !s.external) s.external = true, plan.externals.push_back(slot);
   plan_memory(plan);
   const auto cpu = make_cpu_backend(1);
   std::vector<std::shared_ptr<Buffer>> buffers, of_slot(plan.slots.size());
@@ -47,9 +46,9 @@ std::vector<Array> run(Plan plan, const std::vector<Array>& inputs, const std::v
   cpu->compile(plan)->run(buffers, plan.scalars);
   std::vector<Array> results;
   for (int slot : wanted) {
-    const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+    const Slot& s = plan.slots[at(slot)];
     results.emplace_back(s.dtype, Shape{s.shape.size()});  // as stored
-    cpu->download(*of_slot[static_cast<std::size_t>(slot)], results.back().bytes(), results.back().size_bytes());
+    cpu->download(*of_slot[at(slot)], results.back().bytes(), results.back().size_bytes());
   }
   return results;
 }
@@ -57,8 +56,7 @@ std::vector<Array> run(Plan plan, const std::vector<Array>& inputs, const std::v
 std::vector<Array> draw_inputs(const Plan& plan, double spread, double size) {
   std::vector<Array> inputs;
   for (int slot : plan.externals)
-    inputs.push_back(
-        spread_values(plan.slots[static_cast<std::size_t>(slot)], spread, size, 3u + static_cast<unsigned>(slot)));
+    inputs.push_back(spread_values(plan.slots[at(slot)], spread, size, 3u + static_cast<unsigned>(slot)));
   return inputs;
 }
 
@@ -92,7 +90,7 @@ Plan of_planes(const Plan& lowered) {
     const bool runs = choice.kernel.head && (!pool || pool->role == PoolRole::input_grad);
     if (runs) plan.kernels.push_back(choice.kernel);
     if (!runs)
-      for (int k : group.members) plan.kernels.push_back(lowered.kernels[static_cast<std::size_t>(k)]);
+      for (int k : group.members) plan.kernels.push_back(lowered.kernels[at(k)]);
   }
   return plan;
 }
@@ -167,8 +165,8 @@ Array channels_of_any_scale(const Slot& slot, unsigned seed, bool by_first) {
 double loaded(const Access& access, const std::vector<double>& values, const Shape& domain, std::int64_t position) {
   std::int64_t place = access.offset;
   for (int axis = domain.rank() - 1; axis >= 0; position /= domain[axis], --axis)
-    place += position % domain[axis] * access.strides[static_cast<std::size_t>(axis)];
-  return values[static_cast<std::size_t>(place)];
+    place += position % domain[axis] * access.strides[at(axis)];
+  return values[at(place)];
 }
 
 // Whatever the scales of channels, results are as exact as sums of 20 bits: of each role, in groups, too.
@@ -188,14 +186,13 @@ TEST(CudaHalves, ChannelsOfAnyScaleKeepTheirDigits) {
     for (std::size_t role = 0; role < sums.size(); ++role) {
       cuda_plans::Draft& sum = sums[role];
       sum.plan.kernels[0].head->dtype = Dtype::f64, sum.plan.kernels[0].stages[0].body[0].type = Dtype::f64;
-      for (int slot : sum.outputs) sum.plan.slots[static_cast<std::size_t>(slot)].dtype = Dtype::f64;
+      for (int slot : sum.outputs) sum.plan.slots[at(slot)].dtype = Dtype::f64;
       const auto [product, plan] = lowered(halves[role]);
       ASSERT_EQ(product.low_planes.size(), 2u) << sum.name;
       std::vector<Array> inputs;
       for (int i : {0, 1})
-        inputs.push_back(
-            channels_of_any_scale(plan.slots[static_cast<std::size_t>(plan.externals[static_cast<std::size_t>(i)])],
-                                  5u + static_cast<unsigned>(i), i == 1 && role < 2));
+        inputs.push_back(channels_of_any_scale(plan.slots[at(plan.externals[at(i)])], 5u + static_cast<unsigned>(i),
+                                               i == 1 && role < 2));
       std::vector<int> wanted{product.kernel.head->operands[0].slot, product.kernel.head->operands[1].slot,
                               product.low_planes[0].slot, product.low_planes[1].slot};
       for (const Access& access : product.kernel.loads) wanted.push_back(access.slot);
@@ -245,7 +242,7 @@ TEST(CudaHalves, LiveWithInfinityNanAndZeros) {
   for (std::size_t i = 0; i < high.size(); ++i) EXPECT_EQ(std::isfinite(high[i] + low[i]), i != 5 && i != 9) << i;
   for (double scale : found[4].to_vector<double>()) EXPECT_TRUE(std::isfinite(scale));
   for (int plane : {2, 3})
-    for (double w : found[static_cast<std::size_t>(plane)].to_vector<double>()) EXPECT_EQ(w, 0);
+    for (double w : found[at(plane)].to_vector<double>()) EXPECT_EQ(w, 0);
 }
 
 // Rows of a first layer: channel s * C + c of column q is what tap s of column q reads.
@@ -268,9 +265,8 @@ TEST(CudaHalves, PackRowsOfAFirstLayer) {
         for (int channel = 0; channel < 32; ++channel, ++i) {
           const int s = channel / 3, c = channel % 3, column = q * 3 + s - 2;
           const bool inside = s < 7 && column >= 0 && column < 11;
-          const double expected = inside ? images[static_cast<std::size_t>(((n * 9 + h) * 11 + column) * 3 + c)] : 0;
-          ASSERT_NEAR(packed_x[i] * of_x[static_cast<std::size_t>(3 + c)], expected,
-                      0x1p-11 * std::abs(expected) + 1e-9)
+          const double expected = inside ? images[at(((n * 9 + h) * 11 + column) * 3 + c)] : 0;
+          ASSERT_NEAR(packed_x[i] * of_x[at(3 + c)], expected, 0x1p-11 * std::abs(expected) + 1e-9)
               << n << h << q << channel;
         }
   for (i = 0; i < packed_w.size(); ++i) {
@@ -331,13 +327,12 @@ TEST(CudaHalves, PoolingsMakeThem) {
     const cuda_plans::Draft draft = hopper_plans::pooled_gradient("pooled", layer, window);
     const Plan whole = lowered_plan(draft), plan = of_planes(whole);
     const auto fills = [&](const Group& group) {
-      return group.members.size() == 2 && whole.kernels[static_cast<std::size_t>(group.members[0])].head;
+      return group.members.size() == 2 && whole.kernels[at(group.members[0])].head;
     };
     EXPECT_EQ(std::ranges::count_if(whole.groups, fills), 2);  // the index, the planes
     for (const Group& group : whole.groups)
       for (int slot : group.writes)
-        EXPECT_FALSE(plan.slots[static_cast<std::size_t>(slot)].dtype == Dtype::f32 &&
-                     plan.slots[static_cast<std::size_t>(slot)].shape == layer.y());
+        EXPECT_FALSE(plan.slots[at(slot)].dtype == Dtype::f32 && plan.slots[at(slot)].shape == layer.y());
     const std::vector<Array> inputs = draw_inputs(draft.plan, 1, 0.01);
     const std::vector<Array> found = run(plan, inputs, draft.outputs),
                              expected = run(draft.plan, inputs, draft.outputs);

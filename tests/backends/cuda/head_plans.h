@@ -10,11 +10,11 @@ inline Draft headed(std::string name, decltype(Head::op) op, Dtype dtype, const 
                     const Shape& domain, bool channels_last = false, bool epilogue = true) {
   Draft d(std::move(name));
   const auto order = [&](int slot) {
-    Slot& s = d.plan.slots[static_cast<std::size_t>(slot)];
+    Slot& s = d.plan.slots[at(slot)];
     const int rank = s.shape.rank();
     std::int64_t stride = s.shape[1];
     s.strides[1] = 1;
-    for (int axis = rank - 1; axis > 1; stride *= s.shape[axis--]) s.strides[static_cast<std::size_t>(axis)] = stride;
+    for (int axis = rank - 1; axis > 1; stride *= s.shape[axis--]) s.strides[at(axis)] = stride;
     s.strides[0] = stride;
   };
   Kernel k{.label = d.name, .domain = domain};
@@ -26,7 +26,7 @@ inline Draft headed(std::string name, decltype(Head::op) op, Dtype dtype, const 
     const Dtype type = i == 1 && pool ? Dtype::u8 : i == 1 && gathers ? Dtype::i32 : dtype;
     const int slot = d.slot(type, shapes[i]);
     if (channels_last && !(i == 1 && std::holds_alternative<Conv>(k.head->op))) order(slot);
-    k.head->operands.push_back({slot, 0, shapes[i], d.plan.slots[static_cast<std::size_t>(slot)].strides});
+    k.head->operands.push_back({slot, 0, shapes[i], d.plan.slots[at(slot)].strides});
   }
   const Dtype type = compute_dtype(k.head->dtype);
   const int y = d.output(k.head->dtype, domain);
@@ -109,8 +109,8 @@ inline std::vector<Draft> products_of_stored(Math math) {
   for (Draft& draft : all) {
     Head& head = *draft.plan.kernels[0].head;
     std::get<Matmul>(head.op).math = math;
-    draft.plan.slots[static_cast<std::size_t>(head.operands[0].slot)].dtype = Dtype::f8e4m3;
-    draft.plan.slots[static_cast<std::size_t>(head.operands[1].slot)].dtype = Dtype::f8e5m2;
+    draft.plan.slots[at(head.operands[0].slot)].dtype = Dtype::f8e4m3;
+    draft.plan.slots[at(head.operands[1].slot)].dtype = Dtype::f8e5m2;
   }
   return all;
 }

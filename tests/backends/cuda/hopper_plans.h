@@ -76,7 +76,7 @@ inline Layer::Layer(const char* text) {
 
 inline int image(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
   const int slot = d.slot(dtype, shape);
-  if (!row_major) d.plan.slots[static_cast<std::size_t>(slot)].strides = shape.channels_last();
+  if (!row_major) d.plan.slots[at(slot)].strides = shape.channels_last();
   return slot;
 }
 inline int image_output(Draft& d, Dtype dtype, const Shape& shape, bool row_major = false) {
@@ -89,7 +89,7 @@ inline int internal(Draft& d, Dtype dtype, const Shape& shape, const Strides& st
   return static_cast<int>(d.plan.slots.size()) - 1;
 }
 inline Operand operand(const Draft& d, int slot) {
-  const Slot& s = d.plan.slots[static_cast<std::size_t>(slot)];
+  const Slot& s = d.plan.slots[at(slot)];
   return {slot, 0, s.shape, s.strides};
 }
 
@@ -260,11 +260,10 @@ inline Draft pooled_gradient(const std::string& name, const Layer& layer, const 
 }
 
 inline Kernel copy_of(const Draft& d, int from, int to) {
-  Kernel k{.label = "cast", .domain = d.plan.slots[static_cast<std::size_t>(to)].shape};
+  Kernel k{.label = "cast", .domain = d.plan.slots[at(to)].shape};
   k.loads = {d.dense(from)};
   k.stores = {d.dense(to)};
-  k.stages = {
-      {.body = {load(0, compute_dtype(d.plan.slots[static_cast<std::size_t>(from)].dtype))}, .stores = {{0, 0}}}};
+  k.stages = {{.body = {load(0, compute_dtype(d.plan.slots[at(from)].dtype))}, .stores = {{0, 0}}}};
   return k;
 }
 

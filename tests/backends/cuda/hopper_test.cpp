@@ -212,7 +212,7 @@ TEST(CudaHopper, ConsumersThatTakeTilesInTurnLeavePartsAndEnd) {
     const auto executable = cuda->compile(plan);
     std::vector<std::shared_ptr<Buffer>> buffers;
     for (int slot : plan.externals) {
-      const std::vector<char> zeros(static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(slot)].size_bytes()));
+      const std::vector<char> zeros(static_cast<std::size_t>(plan.slots[at(slot)].size_bytes()));
       buffers.push_back(cuda->allocate(std::ssize(zeros)));
       cuda->upload(zeros.data(), *buffers.back(), std::ssize(zeros));
     }

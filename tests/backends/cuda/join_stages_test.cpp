@@ -157,9 +157,7 @@ TEST_P(CudaJoinedStages, AreAsManyAsExpected) {
   bool is_stored = false;
   for (const Group& group : plan.groups) {
     members += group.members.size();
-    for (int slot : group.writes)
-      is_stored |= plan.slots[static_cast<std::size_t>(slot)].shape.rank() == 4 &&
-                   !plan.slots[static_cast<std::size_t>(slot)].external;
+    for (int slot : group.writes) is_stored |= plan.slots[at(slot)].shape.rank() == 4 && !plan.slots[at(slot)].external;
   }
   EXPECT_EQ(members, GetParam().draft.plan.kernels.size());
   EXPECT_EQ(is_stored, GetParam().is_stored);

@@ -36,15 +36,15 @@ std::vector<float> run_on_cpu(const Plan& plan, int output, const Draw& draw = a
   std::vector<std::shared_ptr<Buffer>> buffers;
   std::mt19937 random(5);
   for (int slot : plan.externals) {
-    const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+    const Slot& s = plan.slots[at(slot)];
     Array array(s.dtype, s.shape);
     for (float& x : array.data<float>()) x = draw(random);
     buffers.push_back(cpu->allocate(array.size_bytes()));
     cpu->upload(array.bytes(), *buffers.back(), array.size_bytes());
   }
   cpu->compile(plan)->run(buffers, plan.scalars);
-  Array result(Dtype::f32, plan.slots[static_cast<std::size_t>(output)].shape);
-  cpu->download(*buffers[static_cast<std::size_t>(output)], result.bytes(), result.size_bytes());
+  Array result(Dtype::f32, plan.slots[at(output)].shape);
+  cpu->download(*buffers[at(output)], result.bytes(), result.size_bytes());
   return result.to_vector<float>();
 }
 
@@ -126,7 +126,7 @@ void expect_bytes_read(const Draft& draft, int kernels, double tolerance) {
   Draft lowered = draft;
   cuda::lower(lowered.plan, hopper());
   const auto is_map = [&](const Group& group) {
-    return lowered.plan.kernels[static_cast<std::size_t>(group.members.back())].label == "cast";
+    return lowered.plan.kernels[at(group.members.back())].label == "cast";
   };
   EXPECT_EQ(std::ranges::count_if(lowered.plan.groups, is_map), kernels) << draft.name << to_string(lowered.plan);
   const auto cpu = make_cpu_backend(2);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/plan.h"
 
 namespace nixie::cuda_plans {
@@ -28,10 +29,10 @@ class Draft {
   }
   /// Strides of a slot seen from a domain of its rank: 0 along axes of size 1.
   Access dense(int slot) const {
-    const Slot& s = plan.slots[static_cast<std::size_t>(slot)];
+    const Slot& s = plan.slots[at(slot)];
     Strides strides = s.strides;
     for (int axis = 0; axis < s.shape.rank(); ++axis)
-      if (s.shape[axis] == 1) strides[static_cast<std::size_t>(axis)] = 0;
+      if (s.shape[axis] == 1) strides[at(axis)] = 0;
     return {slot, 0, strides, {}, 0};
   }
 };
@@ -115,8 +116,7 @@ inline Draft normalise(Dtype dtype, const Shape& shape, const Axes& reduced, boo
   const int x = d.slot(dtype, shape), residual = d.slot(dtype, shape), y = d.output(dtype, shape);
   if (channels_last)
     for (int s : {x, residual, y})
-      d.plan.slots[static_cast<std::size_t>(s)].strides = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1],
-                                                           shape[1]};
+      d.plan.slots[at(s)].strides = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
   Kernel k{.label = "normalise", .domain = shape, .reduced = reduced};
   std::int64_t count = 1;
   for (int axis : reduced) count *= shape[axis];

@@ -31,7 +31,7 @@ struct Case {
 
 // y = x * factor + 1, into a slot of its own or another dtype.
 Kernel scale(Draft& d, int x, int y, double factor) {
-  Kernel k{.label = "scale", .domain = d.plan.slots[static_cast<std::size_t>(x)].shape};
+  Kernel k{.label = "scale", .domain = d.plan.slots[at(x)].shape};
   k.loads = {d.dense(x)}, k.stores = {d.dense(y)};
   k.stages = {
       {.body = {load(0), number(factor), apply(Primitive::mul, {0, 1}), number(1), apply(Primitive::add, {2, 3})},
