@@ -30,22 +30,19 @@ inline Kernel normalisation(Draft& d, const std::vector<int>& xs, const Shape& s
     moments.reductions.push_back({ReduceKind::m2, i, first + 1});
     k.stores.push_back(d.dense(d.output(Dtype::f32, kept)));
     k.stores.push_back(d.dense(d.output(Dtype::f32, kept)));
-    for (const Instruction& in :
-         {carried(first), carried(first + 1), number(1 / count), apply(Primitive::mul, {reg + 1, reg + 2}),
-          number(1e-3), apply(Primitive::add, {reg + 3, reg + 4}), apply(Primitive::rsqrt, {reg + 5})})
-      scale.body.push_back(in);
+    scale.body.insert(scale.body.end(),
+                      {carried(first), carried(first + 1), number(1 / count), apply(Primitive::mul, {reg + 1, reg + 2}),
+                       number(1e-3), apply(Primitive::add, {reg + 3, reg + 4}), apply(Primitive::rsqrt, {reg + 5})});
     scale.stores.push_back({reg, 2 * i});
     scale.stores.push_back({reg + 3, 2 * i + 1});
     scale.carries.push_back({reg + 6, first + 2});
     const int at = static_cast<int>(stream.body.size());
-    for (const Instruction& in : {load(i), carried(first), apply(Primitive::sub, {at, at + 1}), carried(first + 2),
-                                  apply(Primitive::mul, {at + 2, at + 3})})
-      stream.body.push_back(in);
+    stream.body.insert(stream.body.end(), {load(i), carried(first), apply(Primitive::sub, {at, at + 1}),
+                                           carried(first + 2), apply(Primitive::mul, {at + 2, at + 3})});
     if (xs.size() == 1) continue;
     later.insert(later.end(), {d.dense(d.slot(Dtype::f32, kept)), d.dense(d.slot(Dtype::f32, kept))});
-    for (const Instruction& in : {load(2 + 2 * i), apply(Primitive::mul, {at + 4, at + 5}), load(3 + 2 * i),
-                                  apply(Primitive::add, {at + 6, at + 7})})
-      stream.body.push_back(in);
+    stream.body.insert(stream.body.end(), {load(2 + 2 * i), apply(Primitive::mul, {at + 4, at + 5}), load(3 + 2 * i),
+                                           apply(Primitive::add, {at + 6, at + 7})});
     if (i > 0) stream.body.push_back(apply(Primitive::add, {at - 1, at + 8}));
   }
   k.loads.insert(k.loads.end(), later.begin(), later.end());
@@ -70,15 +67,13 @@ inline Kernel normalisation_grad(Draft& d, int dy, Dtype dtype, const Shape& sha
     k.loads.push_back(d.dense(image(d, dtype, shape)));
     k.loads.push_back(d.dense(d.slot(Dtype::f32, kept)));
     const int at = static_cast<int>(sums.body.size());
-    for (const Instruction& in : {load(1 + 2 * i), load(2 + 2 * i), apply(Primitive::sub, {at, at + 1})})
-      sums.body.push_back(in);
+    sums.body.insert(sums.body.end(), {load(1 + 2 * i), load(2 + 2 * i), apply(Primitive::sub, {at, at + 1})});
     if (what == Norm::backward_and_gate) {
       k.loads.push_back(d.dense(d.slot(Dtype::f32, kept)));
       k.loads.push_back(d.dense(d.slot(Dtype::f32, kept)));
-      for (const Instruction& in :
-           {load(3), load(4), apply(Primitive::mul, {at + 2, at + 3}), apply(Primitive::add, {at + 5, at + 4}),
-            number(0), apply(Primitive::less, {at + 7, at + 6}), apply(Primitive::mul, {0, at + 8})})
-        sums.body.push_back(in);
+      sums.body.insert(sums.body.end(), {load(3), load(4), apply(Primitive::mul, {at + 2, at + 3}),
+                                         apply(Primitive::add, {at + 5, at + 4}), number(0),
+                                         apply(Primitive::less, {at + 7, at + 6}), apply(Primitive::mul, {0, at + 8})});
       g = at + 9;
     }
     stream.body = sums.body;
@@ -95,9 +90,8 @@ inline Kernel normalisation_grad(Draft& d, int dy, Dtype dtype, const Shape& sha
     k.stores.push_back(d.dense(d.output(Dtype::f32, kept)));
   }
   const int at = static_cast<int>(stream.body.size());
-  for (const Instruction& in :
-       {carried(layers + 1), apply(Primitive::sub, {g, at}), number(0.5), apply(Primitive::mul, {at + 1, at + 2})})
-    stream.body.push_back(in);
+  stream.body.insert(stream.body.end(), {carried(layers + 1), apply(Primitive::sub, {g, at}), number(0.5),
+                                         apply(Primitive::mul, {at + 1, at + 2})});
   stream.stores = {{at + 3, layers + 1}};
   k.stores.push_back(d.dense(image_output(d, dtype, shape)));
   k.stages = {sums, share, stream};

@@ -60,16 +60,9 @@ inline Draft bias_relu(Dtype dtype, const Shape& shape) {
   Kernel k{.label = "bias_relu", .domain = shape};
   k.loads = {d.dense(x), d.dense(b)};
   k.stores = {d.dense(y)};
-  Stage stage;
-  stage.body = {load(0),
-                number(2),
-                apply(Primitive::mul, {0, 1}),
-                load(1),
-                apply(Primitive::add, {2, 3}),
-                number(0),
-                apply(Primitive::max, {4, 5})};
-  stage.stores = {{6, 0}};
-  k.stages = {stage};
+  k.stages = {{.body = {load(0), number(2), apply(Primitive::mul, {0, 1}), load(1), apply(Primitive::add, {2, 3}),
+                        number(0), apply(Primitive::max, {4, 5})},
+               .stores = {{6, 0}}}};
   d.plan.kernels = {k};
   return d;
 }
@@ -81,10 +74,8 @@ inline Draft shifted_transpose(Dtype from, Dtype to) {
   Kernel k{.label = "shifted_transpose", .domain = {32, 40}};
   k.loads = {{x, -1, {1, 30}, {{1, 31}, {0, 40}}, 7}};
   k.stores = {d.dense(y)};
-  Stage stage;
-  stage.body = {load(0, compute_dtype(from)), apply(Primitive::cast, {0}, compute_dtype(to))};
-  stage.stores = {{1, 0}};
-  k.stages = {stage};
+  k.stages = {
+      {.body = {load(0, compute_dtype(from)), apply(Primitive::cast, {0}, compute_dtype(to))}, .stores = {{1, 0}}}};
   d.plan.kernels = {k};
   return d;
 }
@@ -172,8 +163,7 @@ inline Draft random(const Shape& shape) {
   k.stores = {d.dense(u), d.dense(n)};
   Instruction uniform = apply(Primitive::uniform, {0}), normal = apply(Primitive::normal, {0});
   uniform.stream = normal.stream = 0x123456789abcdef0u;
-  Stage stage{.body = {number(3, Dtype::i32), uniform, normal}, .stores = {{1, 0}, {2, 1}}};
-  k.stages = {stage};
+  k.stages = {{.body = {number(3, Dtype::i32), uniform, normal}, .stores = {{1, 0}, {2, 1}}}};
   d.plan.kernels = {k};
   return d;
 }
@@ -212,11 +202,10 @@ inline Draft sgd(std::int64_t n) {
   Kernel k{.label = "sgd", .domain = {n}};
   k.loads = {d.dense(w), d.dense(v), d.dense(g)};
   k.stores = {d.dense(w), d.dense(v)};
-  Stage stage{.body = {load(0), load(1), load(2), number(0.9), apply(Primitive::mul, {1, 3}),
-                       apply(Primitive::add, {4, 2}), Instruction{.primitive = Primitive::scalar},
-                       apply(Primitive::mul, {6, 5}), apply(Primitive::sub, {0, 7})},
-              .stores = {{8, 0}, {5, 1}}};
-  k.stages = {stage};
+  k.stages = {{.body = {load(0), load(1), load(2), number(0.9), apply(Primitive::mul, {1, 3}),
+                        apply(Primitive::add, {4, 2}), Instruction{.primitive = Primitive::scalar},
+                        apply(Primitive::mul, {6, 5}), apply(Primitive::sub, {0, 7})},
+               .stores = {{8, 0}, {5, 1}}}};
   d.plan.kernels = {k};
   return d;
 }
