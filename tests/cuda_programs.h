@@ -43,6 +43,11 @@ inline std::string form_of(const cuda::KernelCode& code) {
   return form;
 }
 
+/// What a lowered group runs by estimate.
+inline const cuda::Choice& choice_of(const Group& group) {
+  return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
+}
+
 /// Distinct programs.
 class CudaPrograms {
  public:

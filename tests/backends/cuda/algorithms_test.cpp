@@ -5,7 +5,6 @@
 #include <cmath>
 #include <set>
 
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/blas.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/registry.h"
@@ -17,7 +16,7 @@
 #include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
 #include "nixie/tests/backends/cuda/splitting.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie::cuda {
 namespace {
@@ -124,17 +123,15 @@ TEST_P(CudaAlgorithms, FitTheChipAndAreWhatTheirNamesSay) {
 }
 
 TEST_P(CudaAlgorithms, LongCompileWithoutSpills) {
-  std::vector<std::string> sources, names;
+  constexpr int kSpilledBytes = 64;  // of the widest portable products and filter gradients, as in the nets
+  CudaPrograms programs;
   for (const Group& group : plan_.groups) {
     if (blas_problem(group)) continue;
-    for (const Algorithm& algorithm : generate(plan_, group, hopper()).algorithms) {
-      sources.push_back(generate(plan_, group, hopper(), algorithm.name).source);
-      names.push_back(label_of(plan_, group) + " by " + algorithm.name);
-    }
+    for (const Algorithm& algorithm : generate(plan_, group, hopper()).algorithms)
+      programs.add(generate(plan_, group, hopper(), algorithm.name), "",
+                   label_of(plan_, group) + " by " + algorithm.name, kSpilledBytes);
   }
-  const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
-  // The widest portable products and filter gradients may keep a few words in memory, as in the nets.
-  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log, 64), "") << names[i];
+  if (programs.size() > 0) programs.expect_compile("sm_90a");
 }
 
 // No block of a portable product adds more terms than tensor cores may in one accumulator, in any tile.

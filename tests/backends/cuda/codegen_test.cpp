@@ -73,14 +73,9 @@ TEST(CudaCodegen, TransformsCompileForHopper) {
   const auto input = [](const Shape& shape) { return Tensor::make(Input{.name = "input"}, {}, shape, Dtype::f32); };
   const Tensor x = input({32, 64, 28, 28}), w = input({64, 64, 3, 3}), y = testing::winograd(x, w, 1);
   for (const Tensor& role : {y, gradients(sum(y * input(y.shape())), {w})[0]})
-    for (PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp16}) {
-      const Plan plan = make_plan(apply_precision(simplify({.outputs = {role}}), policy), backend);
-      for (const Group& group : plan.groups)
-        if (!blas_problem(group)) {
-          const KernelCode code = cuda::generate(plan, group, backend.chip());
-          programs.add(code, form_of(code), label_of(plan, group), 0);
-        }
-    }
+    for (PrecisionPolicy policy : {PrecisionPolicy::ieee, PrecisionPolicy::fp16})
+      programs.add(make_plan(apply_precision(simplify({.outputs = {role}}), policy), backend), backend.chip(),
+                   "winograd");
   programs.expect_compile("sm_90a");
 }
 

@@ -12,8 +12,8 @@
 #include "nixie/core/step.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/compiler_log.h"
 #include "nixie/tests/cuda_plans_backend.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -84,13 +84,11 @@ TEST(CudaConvForms, FewFiltersAreOneReduction) {
 
 TEST(CudaConvForms, Compile) {
   CudaPlansBackend backend;
-  std::set<std::string> sources;
-  for (const Case& c : with_sums()) {
-    const Plan plan = make_plan(prepare({.outputs = roles_of(c, Dtype::f16)}, PrecisionPolicy::ieee), backend);
-    for (const auto& [source, label] : backend.sources(plan)) sources.insert(source);
-  }
-  for (const cuda::Cubin& cubin : cuda::compile_sources(std::vector(sources.begin(), sources.end()), "sm_90a"))
-    EXPECT_EQ(cuda::complaints(cubin.log, 64), "");
+  CudaPrograms programs;
+  for (const Case& c : with_sums())
+    programs.add(make_plan(prepare({.outputs = roles_of(c, Dtype::f16)}, PrecisionPolicy::ieee), backend),
+                 backend.chip(), c.name, 64);
+  programs.expect_compile("sm_90a");
 }
 
 TEST(CudaConvForms, AgreeWithDoubles) {

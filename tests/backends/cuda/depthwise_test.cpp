@@ -194,16 +194,13 @@ std::vector<Layer> normalised_layers() {
 // Sums of what a layer makes are left by the blocks that make it, if a normalisation would read it from memory again.
 TEST(CudaDepthwise, LeavesPartsOfANormalisationsSums) {
   const cuda::Chip chip = without_cache();
-  std::vector<std::string> sources;
+  CudaPrograms programs;
   for (const Layer& layer : normalised_layers()) {
     const Draft draft = hopper_plans::with_norm("norm", layer, Norm::forward);
     Plan plan = draft.plan, on_chip = draft.plan;
     cuda::lower(plan, chip);
     cuda::lower(on_chip, cuda::chip_named("sm_90a"));
-    const auto choice_of = [](const Group& group) {
-      return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
-    };
-    const cuda::Choice maker = choice_of(plan.groups.front()), reader = choice_of(plan.groups.back());
+    const cuda::Choice &maker = choice_of(plan.groups.front()), &reader = choice_of(plan.groups.back());
     EXPECT_FALSE(choice_of(on_chip.groups.front()).leaves);
     ASSERT_TRUE(maker.leaves);
     ASSERT_EQ(reader.merges.size(), 1u);
@@ -211,9 +208,9 @@ TEST(CudaDepthwise, LeavesPartsOfANormalisationsSums) {
     const cuda::KernelCode code = cuda::generate(plan, plan.groups.front(), chip);
     EXPECT_EQ(code.launches.at(0).blocks % maker.leaves->count, 0);
     EXPECT_LE(code.launches.at(0).blocks, 3 * chip.sms);
-    sources.push_back(code.source);
+    programs.add(code, "", draft.name);
   }
-  for (const cuda::Cubin& cubin : cuda::compile_sources(sources, "sm_90a")) EXPECT_EQ(cuda::complaints(cubin.log), "");
+  programs.expect_compile("sm_90a");
 }
 
 TEST(CudaDepthwise, PartsOfANormalisationAgreeWithDoubles) {

@@ -94,10 +94,7 @@ TEST_P(CudaHopper, LongCompilesWithoutSpills) {
 // Groups before small kernels share launches.
 std::ptrdiff_t groups_of(const Plan& plan) {
   std::ptrdiff_t groups = 0;
-  for (const Group& group : plan.groups) {
-    const auto& by = dynamic_cast<const cuda::Implementers&>(*group.implementation);
-    groups += 1 + std::ssize(by.choices.front().beside);
-  }
+  for (const Group& group : plan.groups) groups += 1 + std::ssize(choice_of(group).beside);
   return groups;
 }
 
@@ -108,9 +105,8 @@ TEST_P(CudaHopper, AbsorbsWhatBelongsTogether) {
   cuda::lower(plan, hopper_for(plan));
   EXPECT_EQ(std::ssize(draft.kernels) - groups_of(plan), GetParam().fewer) << to_string(plan);
   const std::string& name = GetParam().name;
-  const bool merges = std::ranges::any_of(plan.groups, [](const Group& group) {
-    return !dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front().merges.empty();
-  });
+  const bool merges =
+      std::ranges::any_of(plan.groups, [](const Group& group) { return !choice_of(group).merges.empty(); });
   // Where images are read for them, reductions move only if the estimate says that it pays.
   static const std::set<std::string> move{"norm_grad_c128", "norm_grad_c64_gate", "norm_grad_of_two_bf16",
                                           "norm_grad_patches_c64", "norm_grad_c128_tf32"};

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "nixie/backends/cpu/backend.h"
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -169,9 +168,7 @@ TEST_P(CudaJoinedStages, ChangeNoResult) {
   Draft joined = GetParam().draft;
   cuda::lower(joined.plan, cuda::chip_named("sm_90a"));
   joined.plan.kernels.clear();
-  for (const Group& group : joined.plan.groups)
-    joined.plan.kernels.push_back(
-        dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front().kernel);
+  for (const Group& group : joined.plan.groups) joined.plan.kernels.push_back(choice_of(group).kernel);
   joined.plan.groups.clear();
   const std::vector<Array> expected = cuda_plans::run(*cpu, GetParam().draft, 1, any_number),
                            found = cuda_plans::run(*cpu, joined, 1, any_number);
@@ -182,17 +179,13 @@ TEST_P(CudaJoinedStages, ChangeNoResult) {
 
 void expect_compiles(const Draft& draft, const std::string& architecture) {
   const Plan plan = lowered(draft, architecture);
-  std::vector<std::string> sources;
+  CudaPrograms programs;
   for (const Group& group : plan.groups) {
     const cuda::KernelCode code = cuda::generate(plan, group, cuda::chip_named(architecture));
     EXPECT_EQ(code.launches.size(), 1u) << draft.name << ": " << group.members.size();
-    sources.push_back(code.source);
+    programs.add(code, "", draft.name);
   }
-  const std::vector<cuda::Cubin> cubins = cuda::compile_sources(sources, architecture);
-  for (std::size_t i = 0; i < cubins.size(); ++i) {
-    EXPECT_FALSE(cubins[i].code.empty());
-    EXPECT_EQ(cuda::complaints(cubins[i].log), "") << sources[i];
-  }
+  programs.expect_compile(architecture);
 }
 
 TEST_P(CudaJoinedStages, CompileWithoutSpills) { expect_compiles(GetParam().draft, "sm_90a"); }
@@ -234,9 +227,8 @@ TEST(CudaJoinedStagesText, BlocksMeetBehindEachReduction) {
 // All that goes over the same positions at a time goes over them once.
 TEST(CudaJoinedStagesText, SplitsShareStages) {
   const Plan plan = lowered(normalised("two_splits", Behind::two_splits));
-  const auto& by = dynamic_cast<const cuda::Implementers&>(*plan.groups.at(0).implementation);
   std::string stages;
-  for (const Stage& stage : by.choices.front().kernel.stages) stages += stage.full ? 'f' : 'k';
+  for (const Stage& stage : choice_of(plan.groups.at(0)).kernel.stages) stages += stage.full ? 'f' : 'k';
   EXPECT_EQ(stages, "fkfkf");  // moments, their scale, magnitudes, scales, planes
 }
 

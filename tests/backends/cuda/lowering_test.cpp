@@ -17,6 +17,7 @@
 #include "nixie/tests/backends/cuda/head_plans.h"
 #include "nixie/tests/backends/cuda/norm_plans.h"
 #include "nixie/tests/backends/draft_runner.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie {
 namespace {
@@ -259,10 +260,6 @@ TEST(CudaLowering, SaysWhyFamiliesRefuseAKernel) {
   cuda::lower(elsewhere, ampere());
   EXPECT_NE(cuda::explain(elsewhere, elsewhere.groups.back()).find("not conv_fprop_sm90: needs sm_90a;"),
             std::string::npos);
-}
-
-const cuda::Choice& choice_of(const Group& group) {
-  return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
 }
 
 // Reductions of what a convolution stores are accumulated by its program, and the kernel that needs them merges parts.

@@ -113,10 +113,6 @@ Plan plan_of(const Case& of, Backend& backend) {
   return make_plan(step_of(of, backend).graph({{"x", given("x", of.x)}, {"w", given("w", of.w)}}), backend);
 }
 
-const cuda::Choice& choice_of(const Group& group) {
-  return dynamic_cast<const cuda::Implementers&>(*group.implementation).choices.front();
-}
-
 TEST(CudaParts, ReductionsMoveToTheProgramThatStores) {
   CudaPlansBackend backend("sm_90a");
   CudaPrograms programs;

@@ -7,14 +7,13 @@
 #include <random>
 #include <vector>
 
-#include "nixie/backends/cuda/compile/jit.h"
 #include "nixie/backends/cuda/families/conv/wgmma_tiles.h"
 #include "nixie/backends/cuda/families/conv/wgrad_patches.h"
 #include "nixie/backends/cuda/families/registry.h"
 #include "nixie/backends/cuda/rewrite/lower.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/tests/backends/cuda/hopper_cases.h"
-#include "nixie/tests/compiler_log.h"
+#include "nixie/tests/cuda_programs.h"
 
 namespace nixie::cuda {
 namespace {
@@ -161,7 +160,7 @@ TEST(CudaWgradPatches, ChosenOnesFit) {
 // Also where the estimate takes other tiles.
 TEST(CudaWgradPatches, CompileWithoutSpills) {
   const Chip chip = chip_named("sm_90a");
-  std::vector<std::string> sources, names;
+  CudaPrograms programs;
   for (const hopper_plans::Case& of : hopper_plans::cases()) {
     if (!of.name.starts_with("filter_grad")) continue;
     Plan plan = of.draft().plan;
@@ -169,14 +168,11 @@ TEST(CudaWgradPatches, CompileWithoutSpills) {
     plan_memory(plan);
     for (const Group& group : plan.groups)
       for (const Algorithm& algorithm : generate(plan, group, chip).algorithms)
-        if (algorithm.name.starts_with("patches")) {
-          sources.push_back(generate(plan, group, chip, algorithm.name).source);
-          names.push_back(of.name + " by " + algorithm.name);
-        }
+        if (algorithm.name.starts_with("patches"))
+          programs.add(generate(plan, group, chip, algorithm.name), "", of.name + " by " + algorithm.name);
   }
-  EXPECT_GE(sources.size(), 12u);
-  const std::vector<Cubin> cubins = compile_sources(sources, "sm_90a");
-  for (std::size_t i = 0; i < cubins.size(); ++i) EXPECT_EQ(complaints(cubins[i].log), "") << names[i];
+  EXPECT_GE(programs.size(), 12u);
+  programs.expect_compile("sm_90a");
 }
 
 // Where 64 filters leave too few products for what L2 gives, patches are estimated faster than tiles of one tap each;
