@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 
-#include "nixie/backends/cuda/backend.h"
 #include "nixie/core/ops/ops.h"
 #include "nixie/core/step.h"
 #include "nixie/layers/activation.h"
+#include "nixie/tests/backends/cuda/device.h"
 #include "nixie/tests/backends/cuda/plans.h"
 
 namespace nixie {
@@ -67,12 +67,8 @@ TEST(CudaApproximation, IsOfQuotientsByAnExpOfHalves) {
 double unit_of_half(double value) { return std::ldexp(1, std::max(std::ilogb(value), -14) - 10); }
 
 TEST(CudaApproximation, FunctionsOfAllHalvesAreRoundedNearlyRight) {
-  std::shared_ptr<Backend> cuda;
-  try {
-    cuda = make_cuda_backend();
-  } catch (const Error&) {
-    GTEST_SKIP() << "no GPU";
-  }
+  const auto cuda = cuda_or_null();
+  if (!cuda) GTEST_SKIP() << "no GPU";
   std::vector<double> all;
   for (int bits = 0; bits < 1 << 16; ++bits)
     if (const double x = convert<double>(std::bit_cast<Half>(static_cast<std::uint16_t>(bits))); std::isfinite(x))

@@ -47,15 +47,20 @@ inline Draft headed(std::string name, decltype(Head::op) op, Dtype dtype, const 
   return d;
 }
 
-/// The three roles of a convolution of x with w.
-inline std::vector<Draft> convolutions(Dtype dtype, const Shape& x, const Shape& w, const Conv& conv,
-                                       bool channels_last) {
+/// The shape of a convolution's results.
+inline Shape results_of(const Conv& conv, const Shape& x, const Shape& w) {
   std::vector<std::int64_t> sizes{x[0], w[0]};
   for (std::size_t i = 0; i < conv.stride.size(); ++i) {
     const int axis = static_cast<int>(i) + 2;
     sizes.push_back((x[axis] + 2 * conv.pad[i] - conv.dilation[i] * (w[axis] - 1) - 1) / conv.stride[i] + 1);
   }
-  const Shape y(sizes);
+  return Shape(sizes);
+}
+
+/// The three roles of a convolution of x with w.
+inline std::vector<Draft> convolutions(Dtype dtype, const Shape& x, const Shape& w, const Conv& conv,
+                                       bool channels_last) {
+  const Shape y = results_of(conv, x, w);
   Conv input_grad = conv, filter_grad = conv;
   input_grad.role = ConvRole::input_grad;
   filter_grad.role = ConvRole::filter_grad;
@@ -193,12 +198,12 @@ inline std::vector<Draft> all_row_heads(Dtype dtype) {
     all.push_back(scattered(kind, 0, dtype, {12, 5}, {9, 5}));
     all.push_back(scattered(kind, 1, dtype, {3, 40, 5}, {3, 9, 5}));
   }
-  const auto sorted = [&](Dtype type, const Shape& x, int axis, const Shape& y, bool descending) {
-    Draft d = headed("argsort", ArgSort{axis, descending}, type, {x}, y, false, false);
-    d.plan.kernels[0].head->dtype = Dtype::i32;
-    d.plan.kernels[0].stages[0].body[0].type = Dtype::i32;
-    d.plan.slots.back().dtype = Dtype::i32;
+  const auto of_positions = [](Draft d) {
+    d.plan.kernels[0].head->dtype = d.plan.kernels[0].stages[0].body[0].type = d.plan.slots.back().dtype = Dtype::i32;
     return d;
+  };
+  const auto sorted = [&](Dtype type, const Shape& x, int axis, const Shape& y, bool descending) {
+    return of_positions(headed("argsort", ArgSort{axis, descending}, type, {x}, y, false, false));
   };
   for (const Dtype type : {dtype, Dtype::i32, Dtype::f64, Dtype::i64})
     for (const bool descending : {false, true}) {
@@ -215,13 +220,9 @@ inline std::vector<Draft> all_row_heads(Dtype dtype) {
         all.push_back(headed("scan_prod", scan(ReduceKind::prod, 0), type, {{9, 40}}, {9, 40}, false, false));
       }
       if (exclusive) continue;
-      for (const ReduceKind kind : {ReduceKind::argmax, ReduceKind::argmin}) {
-        Draft d = headed("scan_position", scan(kind, 1), dtype, {{4, 1100, 2}}, {4, 1100, 2}, false, false);
-        d.plan.kernels[0].head->dtype = Dtype::i32;
-        d.plan.kernels[0].stages[0].body[0].type = Dtype::i32;
-        d.plan.slots.back().dtype = Dtype::i32;
-        all.push_back(std::move(d));
-      }
+      for (const ReduceKind kind : {ReduceKind::argmax, ReduceKind::argmin})
+        all.push_back(
+            of_positions(headed("scan_position", scan(kind, 1), dtype, {{4, 1100, 2}}, {4, 1100, 2}, false, false)));
     }
   return all;
 }

@@ -20,18 +20,10 @@ struct Case {
   Conv conv;
   int products;  ///< kernels with a head that phases make, of those that have pixels and taps
 
-  Shape y() const {
-    std::vector<std::int64_t> sizes{x[0], w[0]};
-    for (std::size_t i = 0; i < conv.stride.size(); ++i) {
-      const int axis = static_cast<int>(i) + 2;
-      sizes.push_back((x[axis] + 2 * conv.pad[i] - conv.dilation[i] * (w[axis] - 1) - 1) / conv.stride[i] + 1);
-    }
-    return Shape(sizes);
-  }
   Draft draft(bool channels_last = true) const {
     Conv op = conv;
     op.role = ConvRole::input_grad;
-    return cuda_plans::headed(name, op, Dtype::f64, {y(), w}, x, channels_last);
+    return cuda_plans::headed(name, op, Dtype::f64, {cuda_plans::results_of(conv, x, w), w}, x, channels_last);
   }
 };
 
