@@ -140,13 +140,11 @@ class Neighbours {
 
   /// In the order of groups.
   GroupIndices of(std::size_t group) const {
-    GroupIndices found;
+    std::set<std::size_t> found;
     for (int slot : named_by(group))
       for (std::size_t number : named_[at(slot)])
-        if (place_of_[number] != group && place_of_[number] != kGone) found.push_back(place_of_[number]);
-    std::ranges::sort(found);
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
+        if (place_of_[number] != group && place_of_[number] != kGone) found.insert(place_of_[number]);
+    return {found.begin(), found.end()};
   }
 
   /// After `group` absorbed `other`, which may have changed `neighbours`, those it had before.

@@ -139,7 +139,7 @@ class CudaExecutable final : public Executable {
     check(externals.size() == plan_.externals.size(), "cuda: the plan has ", plan_.externals.size(),
           " external slots, given ", externals.size());
     for (std::size_t i = 0; i < externals.size(); ++i)
-      addresses_.slots[static_cast<std::size_t>(plan_.externals[i])] = static_cast<char*>(externals[i]->address());
+      addresses_.slots[at(plan_.externals[i])] = static_cast<char*>(externals[i]->address());
   }
 
   void set_scalars(std::span<const double> scalars) {
