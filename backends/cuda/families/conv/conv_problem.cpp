@@ -29,10 +29,6 @@ ConvMatch by_rows(const ConvProblem& conv) {
   return packed;
 }
 
-std::array<Dtype, 2> product_types(const Plan& plan, const Head& head) {
-  return {dtype_of(plan, head.operands[0]), dtype_of(plan, head.operands[1])};
-}
-
 // Whether f32 matrices are multiplied faster by the library. Each operand has two readers in a training step, which
 // share its planes. Large products take less than tiles of small layers, by which tensor_core_work was fitted.
 bool library_is_faster(const ConvProblem& product, const Chip& chip) {
@@ -130,7 +126,7 @@ ConvMatch product_problem(const Plan& plan, const Kernel& kernel, const Chip& ch
   }
   if (of_pairs) {
     if (of_floats && op->math == Math::ieee) return Refusal{"8-bit floats by multiply-adds (ieee)"};
-    product.dtype = Dtype::f16, product.pairs_of = {product_types(plan, *kernel.head)};
+    product.dtype = Dtype::f16, product.pairs_of = {dtype_of(plan, a), dtype_of(plan, b)};
   } else if (all_f32(plan, *kernel.head)) {
     const auto split = product.sums_every > 0 ? std::nullopt : in_planes(product, op->math);
     if (!split) return Refusal{"f32 by multiply-adds"};

@@ -25,10 +25,6 @@ bool can_cut(const Kernel& kernel, int axis) {
          std::ranges::all_of(kernel.stores, whole);
 }
 
-Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count) {
-  return every_nth(std::move(kernel), axis, first, 1, count);
-}
-
 Kernel every_nth(Kernel kernel, int axis, std::int64_t first, std::int64_t step, std::int64_t count) {
   kernel.domain = kernel.domain.with(axis, count);
   for_accesses(kernel, [&](Access& access) {

@@ -9,9 +9,6 @@ namespace nixie::cuda {
 /// access along it.
 bool can_cut(const Kernel& kernel, int axis);
 
-/// The kernel at positions [first, first + count) of an axis.
-Kernel part_of(Kernel kernel, int axis, std::int64_t first, std::int64_t count);
-
 /// The kernel at `count` positions `first`, `first` + `step`, ... of an axis.
 Kernel every_nth(Kernel kernel, int axis, std::int64_t first, std::int64_t step, std::int64_t count);
 

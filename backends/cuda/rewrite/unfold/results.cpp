@@ -16,7 +16,7 @@ std::vector<Kernel> split(const std::vector<Kernel>& kernels, int axis, std::int
   std::vector<Kernel> all;
   for (const Kernel& kernel : kernels)
     for_equal_blocks(size, block, [&](std::int64_t first, std::int64_t blocks, std::int64_t count) {
-      Kernel part = with_split_axis(part_of(kernel, axis, first * block * unit, blocks * count * unit), axis,
+      Kernel part = with_split_axis(every_nth(kernel, axis, first * block * unit, 1, blocks * count * unit), axis,
                                     {blocks, count, unit});
       Access& load = part.loads.back();
       load.offset = kernel.loads.back().offset + first * steps[0];
