@@ -1,4 +1,4 @@
-// The role of each op in a kernel: leaf, elementwise, reduction, view, concatenation or head.
+// The role of each op in a kernel, and the names of kinds.
 #include "nixie/core/graph/op.h"
 
 namespace nixie {
@@ -16,6 +16,10 @@ OpRole role_of(const Op& op) {
                     op);
 }
 
+std::string_view to_string(ReduceKind kind) {
+  constexpr std::string_view names[] = {"sum", "prod", "max", "min", "argmax", "argmin", "mean", "m2"};
+  return names[static_cast<std::size_t>(kind)];
+}
 std::string_view to_string(CollectiveKind kind) {
   constexpr std::string_view names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast"};
   return names[static_cast<std::size_t>(kind)];

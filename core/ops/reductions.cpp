@@ -85,28 +85,6 @@ Tensor flat_root(const Tensor& squares) {
 
 }  // namespace
 
-std::string_view to_string(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::sum:
-      return "sum";
-    case ReduceKind::prod:
-      return "prod";
-    case ReduceKind::max:
-      return "max";
-    case ReduceKind::min:
-      return "min";
-    case ReduceKind::argmax:
-      return "argmax";
-    case ReduceKind::argmin:
-      return "argmin";
-    case ReduceKind::mean:
-      return "mean";
-    case ReduceKind::m2:
-      break;
-  }
-  return "m2";
-}
-
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce(ReduceKind::sum, x, axes, keepdims, sum_dtype(x.dtype()));
 }

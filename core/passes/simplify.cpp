@@ -7,7 +7,6 @@
 #include <cmath>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
@@ -100,32 +99,6 @@ constexpr int kMostOfProduct = 32;  // nodes of a product that is taken apart; w
 
 class Simplifier {
  public:
-  Tensor operator()(const Tensor& root) {
-    std::vector<std::pair<Tensor, std::size_t>> stack{{root, 0}};
-    while (!stack.empty()) {
-      auto& [tensor, next] = stack.back();
-      if (done_.count(tensor.id())) {
-        stack.pop_back();
-      } else if (next < tensor.inputs().size()) {
-        const Tensor input = tensor.inputs()[next++];
-        if (!done_.count(input.id())) stack.emplace_back(input, 0);
-      } else {
-        const Tensor finished = tensor;
-        done_.emplace(finished.id(), rebuild(finished));
-        keep_.push_back(finished);
-        stack.pop_back();
-      }
-    }
-    return done_.at(root.id());
-  }
-
- private:
-  Tensor rebuild(const Tensor& x) {
-    std::vector<Tensor> inputs;
-    for (const Tensor& input : x.inputs()) inputs.push_back(done_.at(input.id()));
-    return rewrite(x.node().op, std::move(inputs), x.shape(), x.dtype());
-  }
-
   Tensor rewrite(const Op& op, std::vector<Tensor> inputs, const Shape& shape, Dtype dtype) {
     const Tensor* x = inputs.empty() ? nullptr : &inputs[0];
     const bool is_view = std::holds_alternative<Expand>(op) || std::holds_alternative<Reshape>(op) ||
@@ -167,6 +140,7 @@ class Simplifier {
     return unique(op, std::move(inputs), shape, dtype);
   }
 
+ private:
   // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, x to the power of 1, casts that change nothing and a scope's hooks are x.
   static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
     auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
@@ -332,17 +306,17 @@ class Simplifier {
     return slot->second;
   }
 
-  std::unordered_map<const Node*, Tensor> done_;
   std::unordered_map<std::string, Tensor> unique_;
   std::unordered_map<const Node*, std::int64_t> filled_;  // sums of padded arrays: how many elements these have
-  std::vector<Tensor> keep_;                              // old nodes stay alive while their addresses are keys
 };
 
 }  // namespace
 
 Graph simplify(const Graph& graph) {
-  Simplifier simplified;
-  return with_roots(graph, std::ref(simplified));
+  Simplifier simplifier;
+  return rewritten(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {
+    return simplifier.rewrite(x.node().op, std::move(inputs), x.shape(), x.dtype());
+  });
 }
 
 std::string signature(const Graph& graph) {

@@ -9,34 +9,16 @@
 #include "nixie/core/ops/gradient_rules.h"
 #include "nixie/core/ops/operands.h"
 #include "nixie/core/ops/ops.h"
+#include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
 namespace {
 
-// The nodes that the loss is computed from, and itself, inputs before users.
-std::vector<Tensor> nodes_of(const Tensor& loss) {
-  std::vector<Tensor> order;
-  std::vector<std::pair<Tensor, std::size_t>> stack{{loss, 0}};
-  std::unordered_set<const Node*> visited{loss.id()};
-  while (!stack.empty()) {
-    auto& [tensor, next] = stack.back();
-    const auto& inputs = tensor.inputs();
-    if (next < inputs.size()) {
-      const Tensor& input = inputs[next++];
-      if (visited.insert(input.id()).second) stack.emplace_back(input, 0);
-      continue;
-    }
-    order.push_back(tensor);
-    stack.pop_back();
-  }
-  return order;
-}
-
-// Those of them that depend on some `wrt`.
+// The nodes that the loss is computed from and that depend on some `wrt`, inputs before users.
 std::vector<Tensor> between(const Tensor& loss, const std::vector<Tensor>& wrt) {
   std::unordered_set<const Node*> reaches;
   for (const Tensor& x : wrt) reaches.insert(x.id());
-  std::vector<Tensor> order = nodes_of(loss);
+  std::vector<Tensor> order = topological({.outputs = {loss}});
   std::erase_if(order, [&](const Tensor& x) {
     const auto depends = [&](const Tensor& input) { return reaches.count(input.id()) != 0; };
     if (!depends(x) && std::none_of(x.inputs().begin(), x.inputs().end(), depends)) return true;
@@ -103,7 +85,7 @@ namespace {
 // The value of each Variable that the loss was computed from: the present one, or one from before it was set.
 std::vector<Tensor> values_read(const Tensor& loss, const std::vector<Variable>& variables) {
   std::unordered_set<const Node*> in_loss;
-  for (const Tensor& x : nodes_of(loss)) in_loss.insert(x.id());
+  for (const Tensor& x : topological({.outputs = {loss}})) in_loss.insert(x.id());
   std::vector<Tensor> result(variables.begin(), variables.end());
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (in_loss.count(result[i].id())) continue;
