@@ -116,8 +116,8 @@ const Input& input_of(const Tensor& leaf) { return std::get<Input>(leaf.node().o
 class Step::Given {
  public:
   Given(const std::string& name, const Tensor& value) : name_(name), value_(value) {
-    if (std::holds_alternative<Constant>(value.node().op)) value_ = value.array();  // a number is stored like the rest
-    is_plain_ = std::holds_alternative<Input>(value_.node().op);
+    if (is_a<Constant>(value)) value_ = value.array();  // a number is stored like the rest
+    is_plain_ = is_a<Input>(value_);
     leaves_ = is_plain_ ? std::vector{value_} : leaves_of({.outputs = {value_}});
   }
 

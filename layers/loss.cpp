@@ -283,22 +283,16 @@ Tensor LossSum::operator()(const Tensor& output, const Tensor& target, const Ten
 namespace {
 
 bool is_map(const Tensor& x, const char* name) {
-  const auto* map = std::get_if<Map>(&x.node().op);
+  const auto* map = op_as<Map>(x);
   return map && map->op->name == name;
-}
-
-/// Whether it is another view of its input.
-bool is_view(const Tensor& x) {
-  return std::holds_alternative<Reshape>(x.node().op) || std::holds_alternative<Permute>(x.node().op) ||
-         is_map(x, "cast");
 }
 
 /// e / sum(e) with e = exp(...).
 bool is_softmax(const Tensor& x) {
   if (!is_map(x, "div") || !is_map(x.inputs()[0], "exp")) return false;
   Tensor total = x.inputs()[1];
-  while (std::holds_alternative<Expand>(total.node().op)) total = total.inputs()[0];
-  const auto* reduce = std::get_if<Reduce>(&total.node().op);
+  while (is_a<Expand>(total)) total = total.inputs()[0];
+  const auto* reduce = op_as<Reduce>(total);
   return reduce && reduce->kind == ReduceKind::sum && total.inputs()[0].id() == x.inputs()[0].id();
 }
 
@@ -306,7 +300,7 @@ bool is_softmax(const Tensor& x) {
 
 std::string squashed_by(const Tensor& output) {
   Tensor x = output;
-  while (is_view(x)) x = x.inputs()[0];
+  while (is_a<Reshape, Permute>(x) || is_map(x, "cast")) x = x.inputs()[0];
   return is_map(x, "sigmoid") ? "sigmoid" : is_softmax(x) ? "softmax" : "";
 }
 

@@ -46,9 +46,8 @@ Tensor part_means(const Tensor& x, int axis, std::int64_t out) {
         " where they do not divide it");
   std::vector<Tensor> parts;
   for (std::int64_t i = 0; i < out; ++i) {
-    std::vector<Index> part(static_cast<std::size_t>(axis), Index::all());
-    part.push_back(Index::range(i * size / out, ((i + 1) * size + out - 1) / out));
-    parts.push_back(mean(slice(x, part), {axis}));
+    const Index part = Index::range(i * size / out, ((i + 1) * size + out - 1) / out);
+    parts.push_back(mean(slice(x, Index::along(axis, part)), {axis}));
   }
   return concat(parts, axis);
 }

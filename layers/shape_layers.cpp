@@ -12,9 +12,7 @@ Tensor reflected(const Tensor& x, int axis, int count) {
   const std::int64_t size = x.shape()[axis];
   check(count < size, "pad ", count, " reflects more than input ", x.shape(), " has");
   const auto part = [&](std::int64_t from, std::int64_t to) {
-    std::vector<Index> indices(static_cast<std::size_t>(x.rank()), Index::all());
-    indices[static_cast<std::size_t>(axis)] = Index::range(from, to);
-    return flip(slice(x, indices), {axis});
+    return flip(slice(x, Index::along(axis, Index::range(from, to))), {axis});
   };
   return concat({part(1, count + 1), x, part(size - 1 - count, size - 1)}, axis);
 }
@@ -49,11 +47,7 @@ namespace {
 
 /// Positions [low, high) along an axis of the input that is not the samples'.
 Forward range_of(int axis, std::int64_t low, std::int64_t high) {
-  return [=](const Tensor& x, const Pass&) {
-    std::vector<Index> indices(static_cast<std::size_t>(axis), Index::all());
-    indices.push_back(Index::range(low, high));
-    return slice(x, indices);
-  };
+  return [=](const Tensor& x, const Pass&) { return slice(x, Index::along(axis, Index::range(low, high))); };
 }
 
 int inner_axis(const Shape& in, int axis) {

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <ostream>
 
+#include "nixie/core/base/integer_math.h"
+
 namespace nixie {
 
 Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
@@ -87,6 +89,12 @@ Axes all_axes(const Shape& shape) {
   std::vector<int> axes(static_cast<std::size_t>(shape.rank()));
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
+}
+
+Axes inverse(const Axes& order) {
+  Axes result = order;
+  for (std::size_t i = 0; i < order.size(); ++i) result[at(order[i])] = static_cast<int>(i);
+  return result;
 }
 
 }  // namespace nixie

@@ -75,6 +75,8 @@ Shape broadcast(const Shape& a, const Shape& b);
 
 /// All axes of a shape: 0, 1, ..., rank - 1.
 Axes all_axes(const Shape& shape);
+/// The order of axes that undoes a permutation.
+Axes inverse(const Axes& order);
 
 }  // namespace nixie
 

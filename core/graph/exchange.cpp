@@ -128,7 +128,7 @@ Tensor from_dlpack(dlpack::Managed* managed, Backend& backend, void* stream) {
 }
 
 dlpack::Managed* to_dlpack(const Tensor& value, Backend& backend, void* stream) {
-  const auto* input = std::get_if<Input>(&value.node().op);
+  const auto* input = op_as<Input>(value);
   check(input && input->storage, "to_dlpack: the value is not computed; evaluate it first");
   auto out = std::make_unique<HandedOut>(value, backend, stream);
   out->buffer = input->storage->on(backend);

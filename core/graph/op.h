@@ -205,6 +205,12 @@ const Product* product_in(const Ops& op) {
   return rounded ? std::get_if<Product>(&rounded->product) : std::get_if<Product>(&op);
 }
 
+/// Whether an op is of one of these kinds.
+template <class... Kinds>
+bool is_a(const Op& op) {
+  return (std::holds_alternative<Kinds>(op) || ...);
+}
+
 /// How a kernel gets a node's elements.
 enum class OpRole : std::uint8_t {
   leaf,         ///< they are stored

@@ -88,4 +88,17 @@ inline const Shape& Tensor::shape() const { return node().shape; }
 inline Dtype Tensor::dtype() const { return node().dtype; }
 inline const std::vector<Tensor>& Tensor::inputs() const { return node().inputs; }
 
+/// The op of x if it is of this kind, else null.
+template <class Kind>
+const Kind* op_as(const Tensor& x) {
+  return std::get_if<Kind>(&x.node().op);
+}
+/// Whether the op of x is of one of these kinds.
+template <class... Kinds>
+bool is_a(const Tensor& x) {
+  return is_a<Kinds...>(x.node().op);
+}
+inline bool is_head(const Tensor& x) { return is_head(x.node().op); }
+inline bool is_view(const Tensor& x) { return is_view(x.node().op); }
+
 }  // namespace nixie

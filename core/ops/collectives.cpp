@@ -20,11 +20,7 @@ void check_type(const char* name, const Tensor& x) {
 }
 
 // A sum over ranks of a view that repeats or reorders whole arrays is the view of the sum.
-bool is_view_of_sums(const Tensor& x) {
-  const Op& op = x.node().op;
-  return std::holds_alternative<Permute>(op) || std::holds_alternative<Reshape>(op) ||
-         std::holds_alternative<Expand>(op);
-}
+bool is_view_of_sums(const Tensor& x) { return is_a<Permute, Reshape, Expand>(x); }
 
 }  // namespace
 

@@ -111,7 +111,7 @@ namespace {
 Gradients matmul_gradient(const Sums& sums, const Tensor& g, const std::vector<Tensor>& x) {
   // An operand read transposed gets its gradient as a transpose too: the views cancel, and what was transposed (a
   // weight) finds its gradient in its own order, where the update fuses with the product.
-  const auto is_transposed = [](const Tensor& operand) { return std::holds_alternative<Permute>(operand.node().op); };
+  const auto is_transposed = [](const Tensor& operand) { return is_a<Permute>(operand); };
   const MatmulOptions left{.trans_a = true, .sums = sums}, right{.trans_b = true, .sums = sums};
   const Tensor a = is_transposed(x[0]) ? transpose(matmul(x[1], g, right), -1, -2) : matmul(g, x[1], right);
   const Tensor b = is_transposed(x[1]) ? transpose(matmul(g, x[0], left), -1, -2) : matmul(x[0], g, left);

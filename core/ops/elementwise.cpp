@@ -17,7 +17,7 @@ std::vector<std::shared_ptr<const ElementwiseInfo>>& declared() {
 }
 
 bool is_weak(const Tensor& x) {
-  const auto* constant = std::get_if<Constant>(&x.node().op);
+  const auto* constant = op_as<Constant>(x);
   return constant && constant->weak;
 }
 
@@ -96,12 +96,15 @@ Dtype map_compute_dtype(const Node& node) {
   return op.traits.result == ResultType::floating && !is_floating(dtype) ? Dtype::f32 : dtype;
 }
 
+bool has_result(const Tensor& x, ResultType result) {
+  const auto* map = op_as<Map>(x);
+  return map && map->op->traits.result == result;
+}
+
 bool is_rounded(const Tensor& x) {
   if (x.dtype() != Dtype::f16 && x.dtype() != Dtype::bf16) return true;
-  const Op& op = x.node().op;
-  if (is_view(op)) return is_rounded(x.inputs()[0]);
-  const auto* map = std::get_if<Map>(&op);
-  return std::holds_alternative<Input>(op) || (map && map->op->traits.result == ResultType::cast);
+  if (is_view(x)) return is_rounded(x.inputs()[0]);
+  return is_a<Input>(x) || has_result(x, ResultType::cast);
 }
 
 Formula Elementwise::trace(int arity, const std::function<Symbol(std::span<const Symbol>)>& body) {
@@ -135,7 +138,7 @@ Tensor Elementwise::call(std::vector<Tensor> inputs, Dtype result) const {
   Shape shape;
   for (const Tensor& x : inputs) shape = broadcast(shape, x.shape());
   for (Tensor& x : inputs)
-    if (!std::holds_alternative<Constant>(x.node().op)) x = broadcast_to(x, shape);
+    if (!is_a<Constant>(x)) x = broadcast_to(x, shape);
   return Tensor::make(Map{info_}, std::move(inputs), std::move(shape), dtype);
 }
 

@@ -168,7 +168,7 @@ struct Domain {
 
 struct ElementwiseTraits {
   ResultType result = ResultType::promoted;
-  Domain domain;
+  Domain domain = {};
   bool is_listed =
       true;  ///< in all_elementwise; not for ops that a program makes while it runs, or of ResultType::wrapped
 };
@@ -185,6 +185,8 @@ struct ElementwiseInfo {
 /// The type a Map node's formula is computed in: f32, f64, i64, i32 or u64.
 Dtype map_compute_dtype(const Node& node);
 
+/// Whether x is an elementwise op's result of this kind: a cast, say.
+bool has_result(const Tensor& x, ResultType result);
 /// Whether the value is a number of its type also where it is not stored: computed halves are not.
 bool is_rounded(const Tensor& x);
 

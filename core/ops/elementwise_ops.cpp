@@ -52,15 +52,15 @@ namespace {
 
 using T = const Tensor&;
 constexpr Domain kPositive{0.2, 3}, kUnit{-0.9, 0.9};
-constexpr ElementwiseTraits kFloating{.result = ResultType::floating, .domain = {}};
-constexpr ElementwiseTraits kBoolean{.result = ResultType::boolean, .domain = {}};
+constexpr ElementwiseTraits kFloating{.result = ResultType::floating};
+constexpr ElementwiseTraits kBoolean{.result = ResultType::boolean};
 constexpr ElementwiseTraits kInteger{.result = ResultType::integer, .domain = {0, 9}};
-constexpr ElementwiseTraits kWrapped{.result = ResultType::wrapped, .domain = {}, .is_listed = false};
+constexpr ElementwiseTraits kWrapped{.result = ResultType::wrapped, .is_listed = false};
 constexpr ElementwiseTraits floating(Domain domain) { return {.result = ResultType::floating, .domain = domain}; }
 
 /// A C++ number, which takes its type from the other operand; null for anything else.
 const Constant* number_in(T x) {
-  const auto* constant = std::get_if<Constant>(&x.node().op);
+  const auto* constant = op_as<Constant>(x);
   return constant && constant->weak ? constant : nullptr;
 }
 
@@ -232,14 +232,14 @@ const Elementwise where_op{"where",
                            [](T g, T, T c, T, T) {
                              return Gradients{{}, where(c, g, 0), where(c, 0, g)};
                            },
-                           {.result = ResultType::selected, .domain = {}}};
+                           {.result = ResultType::selected}};
 const Elementwise cast_op{"cast",
                           [](auto x) { return x; },
                           [](T g, T, T x) {
                             return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))}
                                                           : Gradients{{}};
                           },
-                          {.result = ResultType::cast, .domain = {}}};
+                          {.result = ResultType::cast}};
 const Elementwise wrapped_op{"wrapped", [](auto x) { return x; }, NoGradient{}, kWrapped};
 const Elementwise retype_op{"retype",
                             [](auto x) { return x; },
@@ -247,7 +247,7 @@ const Elementwise retype_op{"retype",
                               return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))}
                                                             : Gradients{{}};
                             },
-                            {.result = ResultType::retyped, .domain = {}}};
+                            {.result = ResultType::retyped}};
 
 // ---- bits ----
 const Elementwise bit_and_op{"bit_and", [](auto a, auto b) { return a & b; }, NoGradient{}, kInteger};
@@ -307,7 +307,7 @@ Tensor round(T x) { return is_floating(x.dtype()) ? round_op(x) : x; }
 Tensor trunc(T x) { return is_floating(x.dtype()) ? trunc_op(x) : x; }
 Tensor clip(T x, T low, T high) { return minimum(maximum(x, low), high); }
 Tensor relu(T x, T slope) {
-  const auto* constant = std::get_if<Constant>(&slope.node().op);
+  const auto* constant = op_as<Constant>(slope);
   return constant && constant->value == 0 ? relu_op(x) : leaky_relu_op(x, slope);
 }
 Tensor elu(T x, T alpha) { return elu_op(x, alpha); }

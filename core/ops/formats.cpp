@@ -109,7 +109,7 @@ const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_
   if (found != ops.end()) return found->second;
   const int precision = in_double ? 53 : 24;
   const std::string name = fmt::format("{} {}", format.name, to_string(rounding));
-  const ElementwiseTraits traits{.result = ResultType::floating, .domain = {}, .is_listed = false};
+  const ElementwiseTraits traits{.result = ResultType::floating, .is_listed = false};
   const Elementwise op =
       rounding == Rounding::stochastic
           ? Elementwise(
@@ -134,7 +134,7 @@ const Elementwise& merging_op(const Format& format) {
   const auto found = ops.find(key);
   if (found != ops.end()) return found->second;
   const Elementwise op{format.name, [=](Symbol sum, Symbol group) { return nearest_f32(sum + group, format); },
-                       NoGradient{}, ElementwiseTraits{.domain = {}, .is_listed = false}};
+                       NoGradient{}, ElementwiseTraits{.is_listed = false}};
   return ops.emplace(key, op).first->second;
 }
 
@@ -150,7 +150,7 @@ Tensor rounded_numbers(const Tensor& x, const Format& format, Rounding rounding,
       "clipped",
       [](auto v) { return v; },
       [=](const Tensor& g, const Tensor&, const Tensor& v) { return Gradients{passed(g, v, format)}; },
-      {.domain = {}, .is_listed = false}};
+      {.is_listed = false}};
   return cast(clipped(floating(x)), *stored);
 }
 
@@ -189,9 +189,8 @@ class Blocks {
     std::vector<std::int64_t> sizes = x.shape().sizes();
     sizes[at] *= sizes[at + 1];
     sizes.erase(sizes.begin() + axis_ + 1);
-    std::vector<Index> kept(at, Index::all());
-    kept.push_back(Index::range(0, size_));
-    return sizes[at] == size_ ? reshape(x, sizes) : slice(reshape(x, sizes), kept);
+    const Tensor whole = reshape(x, sizes);
+    return sizes[at] == size_ ? whole : slice(whole, Index::along(axis_, Index::range(0, size_)));
   }
   /// OCP MX's: of the largest element, whose binade becomes that of the format's largest number.
   Tensor scale(const Format& format) const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/gradient_rules.h"
@@ -19,6 +20,12 @@ Index Index::range(std::optional<std::int64_t> start, std::optional<std::int64_t
   index.step_ = step;
   index.position_ = false;
   return index;
+}
+
+std::vector<Index> Index::along(int axis, Index range) {
+  std::vector<Index> indices(at(axis), all());
+  indices.push_back(range);
+  return indices;
 }
 
 std::pair<std::int64_t, std::int64_t> Index::resolve(std::int64_t size) const {
@@ -81,11 +88,7 @@ Tensor unslice(const Tensor& x, const Slice& op, const Shape& shape) {
       std::vector<std::int64_t> spread(y.shape().begin(), y.shape().end());
       spread[at] = count * step;
       y = reshape(pad(expand_dims(y, {axis + 1}), zero, after), spread);
-      y = slice(y, [&] {
-        std::vector<Index> keep(static_cast<std::size_t>(shape.rank()), Index::all());
-        keep[at] = Index::range(0, (count - 1) * step + 1);
-        return keep;
-      }());
+      y = slice(y, Index::along(axis, Index::range(0, (count - 1) * step + 1)));
     }
     low.push_back(count == 0 ? 0 : first);
     high.push_back(shape[axis] - low.back() - y.shape()[axis]);
@@ -136,8 +139,8 @@ namespace {
 // them. Others are looked at when the kernel runs, and give NaN.
 void check_indices(const char* op, const Tensor& indices, std::int64_t size) {
   check(!is_floating(indices.dtype()), op, ": indices are ", indices.dtype(), ", expected an integer type");
-  const auto* input = std::get_if<Input>(&indices.node().op);
-  const bool is_number = std::holds_alternative<Constant>(indices.node().op);
+  const auto* input = op_as<Input>(indices);
+  const bool is_number = is_a<Constant>(indices);
   if (!is_number && !(input && input->storage && input->storage->is_on_host())) return;
   for (const std::int64_t index : indices.to_vector<std::int64_t>())
     if (index < -size || index >= size) fail(Fault::usage, op, ": index ", index, " is out of range for size ", size);

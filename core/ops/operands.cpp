@@ -22,7 +22,7 @@ bool is_weight(const Tensor& x) {
     const Node* node = stack.back();
     stack.pop_back();
     if (!visited.insert(node).second) continue;
-    if (std::holds_alternative<Random>(node->op)) return false;
+    if (is_a<Random>(node->op)) return false;
     if (const auto* input = std::get_if<Input>(&node->op)) {
       if (!input->variable && !(input->storage && input->storage->of_variable())) return false;
       any = true;
@@ -36,7 +36,7 @@ const Elementwise scaled_op{"scaled", [](auto x, auto scale) { return x * scale;
                             [](const Tensor& g, const Tensor&, const Tensor& x, const Tensor& scale) {
                               return Gradients{g * scale, g * x};
                             },
-                            ElementwiseTraits{.domain = {}, .is_listed = false}};
+                            ElementwiseTraits{.is_listed = false}};
 
 }  // namespace
 
@@ -65,18 +65,17 @@ Tensor OperandScope::product(const Tensor& y) {
       [rule = innermost->rule_, layer = Scope::path()](const Tensor& g, const Tensor&, const Tensor&) {
         return Gradients{rule(g, OperandRole::gradients, layer)};
       },
-      ElementwiseTraits{.domain = {}, .is_listed = false}};
+      ElementwiseTraits{.is_listed = false}};
   return with_rule(y);
 }
 
 Tensor scaled(const Tensor& numbers, const Tensor& scale) { return scaled_op(numbers, scale); }
 
 std::optional<ScaledNumbers> scaled_numbers(const Tensor& x) {
-  const auto* map = std::get_if<Map>(&x.node().op);
+  const auto* map = op_as<Map>(x);
   if (!map || map->op.get() != &scaled_op.info()) return {};
   Tensor scale = x.inputs()[1];
-  while (std::holds_alternative<Expand>(scale.node().op) || std::holds_alternative<Reshape>(scale.node().op))
-    scale = scale.inputs()[0];
+  while (is_a<Expand, Reshape>(scale)) scale = scale.inputs()[0];
   const Tensor& wide = x.inputs()[0];  // the stored numbers as f32
   if (scale.shape().size() != 1 || wide.inputs().size() != 1 || !is_f8(wide.inputs()[0].dtype())) return {};
   return ScaledNumbers{wide.inputs()[0], reshape(scale, {})};

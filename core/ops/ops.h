@@ -153,6 +153,8 @@ class Index {
   Index(std::int64_t position) : start_(position), position_(true) {}
   static Index range(std::optional<std::int64_t> start, std::optional<std::int64_t> stop = {}, std::int64_t step = 1);
   static Index all() { return range({}); }
+  /// Indices that take the range of one axis, and all of the others.
+  static std::vector<Index> along(int axis, Index range);
   /// First position and number of positions along an axis of this size. Throws for a position out of range.
   std::pair<std::int64_t, std::int64_t> resolve(std::int64_t size) const;
   bool is_position() const { return position_; }

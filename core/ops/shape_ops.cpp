@@ -8,6 +8,14 @@
 #include "nixie/core/ops/ops.h"
 
 namespace nixie {
+namespace {
+
+// Positions [first, last) of an axis.
+Tensor piece(const Tensor& x, int axis, std::int64_t first, std::int64_t last) {
+  return slice(x, Index::along(axis, Index::range(first, last)));
+}
+
+}  // namespace
 
 Tensor full(const Shape& shape, const Tensor& value, Dtype dtype) { return broadcast_to(cast(value, dtype), shape); }
 Tensor zeros(const Shape& shape, Dtype dtype) {
@@ -108,10 +116,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
   return Tensor::make(std::move(op), {x}, Shape(std::move(sizes)), x.dtype());
 }
 Gradients gradient(const Permute& op, const Tensor& g, const Tensor&, const std::vector<Tensor>&) {
-  std::vector<int> inverse(op.order.size());
-  for (std::size_t i = 0; i < op.order.size(); ++i)
-    inverse[static_cast<std::size_t>(op.order[i])] = static_cast<int>(i);
-  return {permute(g, inverse)};
+  return {permute(g, inverse(op.order))};
 }
 Tensor transpose(const Tensor& x) {
   Axes order = all_axes(x.shape());
@@ -165,10 +170,7 @@ Tensor roll(const Tensor& x, std::int64_t shift, int axis) {
   const std::int64_t size = x.shape()[at];
   if (size == 0 || shift % size == 0) return x;
   const std::int64_t cut = shift % size > 0 ? size - shift % size : -(shift % size);
-  std::vector<Index> head(static_cast<std::size_t>(x.rank()), Index::all()), tail = head;
-  head[static_cast<std::size_t>(at)] = Index::range(0, cut);
-  tail[static_cast<std::size_t>(at)] = Index::range(cut);
-  return concat({slice(x, tail), slice(x, head)}, at);
+  return concat({piece(x, at, cut, size), piece(x, at, 0, cut)}, at);
 }
 namespace {
 
@@ -236,10 +238,8 @@ Gradients gradient(const Concat& op, const Tensor& g, const Tensor&, const std::
   Gradients result;
   std::int64_t start = 0;
   for (const Tensor& part : x) {
-    std::vector<Index> indices(static_cast<std::size_t>(g.rank()), Index::all());
     const std::int64_t stop = start + part.shape()[op.axis];
-    indices[static_cast<std::size_t>(op.axis)] = Index::range(start, stop);
-    result.push_back(slice(g, indices));
+    result.push_back(piece(g, op.axis, start, stop));
     start = stop;
   }
   return result;
@@ -254,17 +254,6 @@ Tensor stack(const std::vector<Tensor>& parts, int axis) {
   for (const Tensor& part : parts) expanded.push_back(expand_dims(part, {at}));
   return concat(expanded, at);
 }
-
-namespace {
-
-// Positions [first, last) of an axis.
-Tensor piece(const Tensor& x, int axis, std::int64_t first, std::int64_t last) {
-  std::vector<Index> indices(static_cast<std::size_t>(x.rank()), Index::all());
-  indices[static_cast<std::size_t>(axis)] = Index::range(first, last);
-  return slice(x, indices);
-}
-
-}  // namespace
 
 std::vector<Tensor> split(const Tensor& x, std::int64_t parts, int axis) {
   const std::int64_t size = x.shape()[axis];

@@ -77,7 +77,7 @@ class Fuser {
   Role role(const FusionNode& u, const Shape& domain, const Axes& reduced) const {
     if (u.kind == FusionNode::Kind::reduce) return u.domain == domain && u.axes == reduced ? Role::kept : Role::none;
     if (u.domain == domain) return Role::full;
-    const bool random = std::holds_alternative<Random>(u.value.node().op);
+    const bool random = is_a<Random>(u.value);
     // A copy brings a reduced value to its place in a concat.
     const bool follows = u.kind == FusionNode::Kind::map || u.kind == FusionNode::Kind::copy;
     const bool kept = follows && !random && !reduced.empty() && u.domain == without(domain, reduced);
@@ -156,8 +156,7 @@ class Fuser {
   bool reads_beside_head(int u) {
     const std::vector<Tensor>& inputs = unit(u).inputs();
     return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) {
-      const Op& op = x.node().op;
-      if (std::holds_alternative<Constant>(op) || std::holds_alternative<Expand>(op)) return false;
+      if (is_a<Constant, Expand>(x)) return false;
       const int input = units_.of(x);
       return input < 0 || unit(input).kind != FusionNode::Kind::head;
     });
@@ -171,17 +170,15 @@ class Fuser {
     if (target.head || !target.reduced.empty() || target.domain.size() != domain.size()) return false;
     const auto sees = [&](const View& view) { return compose(view, Reshape{}, domain).has_value(); };
     const auto reads = [&](const Tensor& x) {
-      const Op& op = x.node().op;
-      if (std::holds_alternative<Constant>(op)) return true;
+      if (is_a<Constant>(x)) return true;
       if (const int from = units_.of(x); from >= 0 && group_of(from) == g) return true;
-      if (std::holds_alternative<Reshape>(op) && units_.of(x.inputs()[0]) == head) return true;
+      if (is_a<Reshape>(x) && units_.of(x.inputs()[0]) == head) return true;
       return sees(units_.source(x).view);
     };
     return std::all_of(target.units.begin(), target.units.end(), [&](int u) {
       const FusionNode& member = unit(u);
-      const Op& op = member.value.node().op;
       const bool is_part = member.kind == FusionNode::Kind::copy && units_.part(u);
-      const bool by_position = std::holds_alternative<Random>(op) || std::holds_alternative<Coordinate>(op);
+      const bool by_position = is_a<Random, Coordinate>(member.value);
       return (member.kind == FusionNode::Kind::map || is_part) && !by_position && sees(units_.stored(u)) &&
              std::all_of(member.inputs().begin(), member.inputs().end(), reads);
     });
@@ -189,7 +186,7 @@ class Fuser {
 
   // An exchange is a kernel by itself: what it is fused with could keep it, and so those behind it, from starting.
   static bool is_exchange(const FusionNode& unit) {
-    return unit.kind == FusionNode::Kind::head && std::holds_alternative<Collective>(unit.value.node().op);
+    return unit.kind == FusionNode::Kind::head && is_a<Collective>(unit.value);
   }
   bool exchanges(const FusedGroup& group) const { return is_exchange(unit(group.units.front())); }
 
@@ -262,10 +259,10 @@ class Fuser {
     for (int u : group(g).units) {
       if (unit(u).kind == FusionNode::Kind::head) continue;
       for (const Tensor& x : unit(u).inputs()) {
-        if (x.shape() != group(g).domain || std::holds_alternative<Constant>(x.node().op)) continue;
+        if (x.shape() != group(g).domain || is_a<Constant>(x)) continue;
         if (units_.of(x) >= 0) {
           if (group_of(units_.of(x)) != g) bases.insert(x.id());
-        } else if (!std::holds_alternative<Expand>(x.node().op)) {
+        } else if (!is_a<Expand>(x)) {
           bases.insert(units_.source(x).written.id());
         }
       }

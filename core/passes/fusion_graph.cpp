@@ -12,27 +12,21 @@ FusionNode copy_of(const Tensor& x, std::int64_t order) {
   return {.kind = FusionNode::Kind::copy, .value = x, .domain = x.shape(), .order = order, .copied = {x}};
 }
 
-bool is_computation(const Op& op) {
-  return !is_view(op) && !std::holds_alternative<Constant>(op) && !std::holds_alternative<Input>(op) &&
-         !std::holds_alternative<Concat>(op);
-}
+bool is_computation(const Tensor& x) { return !is_view(x) && !is_a<Constant, Input, Concat>(x); }
 
 // The view of a part, which is x, from the positions of what x views; none where x is no view or strides cannot say it.
 std::optional<View> seen_through(const View& view, const Tensor& x) {
-  if (std::holds_alternative<Reshape>(x.node().op)) return compose(view, x.node().op, x.inputs()[0].shape());
-  const auto* permute = std::get_if<Permute>(&x.node().op);
+  if (is_a<Reshape>(x)) return compose(view, x.node().op, x.inputs()[0].shape());
+  const auto* permute = op_as<Permute>(x);
   if (!permute) return {};
-  Permute inverse{.order = std::vector<int>(permute->order.size())};
-  for (std::size_t axis = 0; axis < inverse.order.size(); ++axis)
-    inverse.order[static_cast<std::size_t>(permute->order[axis])] = static_cast<int>(axis);
-  return compose(view, inverse, x.inputs()[0].shape());
+  return compose(view, Permute{inverse(permute->order)}, x.inputs()[0].shape());
 }
 
 }  // namespace
 
 Reading reading_of(const FusionNode& unit) {
   if (unit.kind != FusionNode::Kind::head) return Reading::any;
-  return std::holds_alternative<Collective>(unit.value.node().op) ? Reading::dense : Reading::unbounded;
+  return is_a<Collective>(unit.value) ? Reading::dense : Reading::unbounded;
 }
 
 FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(layout) {
@@ -42,26 +36,25 @@ FusionGraph::FusionGraph(const Graph& graph, const Layout& layout) : layout_(lay
   for (const Tensor& output : graph.outputs) ++readers_[output.id()];
   for (const Trace::Set& set : graph.sets) ++readers_[set.value.id()];
   for (auto x = order_of_graph.rbegin(); x != order_of_graph.rend(); ++x)
-    if (is_head(x->node().op) || (is_view(x->node().op) && read_by_heads_.count(x->id())))
+    if (is_head(*x) || (is_view(*x) && read_by_heads_.count(x->id())))
       for (const Tensor& input : x->inputs()) read_by_heads_.insert(input.id());
   // Outer concats first: they may take over the parts of those inside.
   for (auto x = order_of_graph.rbegin(); x != order_of_graph.rend(); ++x)
-    if (std::holds_alternative<Concat>(x->node().op) && !inner_.count(x->id())) {
+    if (is_a<Concat>(*x) && !inner_.count(x->id())) {
       add_parts(*x);
       shape_alike(parts_of_.at(x->id()));
     }
   for (const Tensor& x : order_of_graph) {
-    const Op& op = x.node().op;
     // Odd orders are left for copies, which follow what they copy.
     const std::int64_t order = 2 * x.node().number;
-    if (!is_computation(op)) continue;
+    if (!is_computation(x)) continue;
     unit_of_.emplace(x.id(), static_cast<int>(units_.size()));
     FusionNode unit{.value = x, .domain = x.shape(), .order = order};
-    if (const auto* reduce = std::get_if<Reduce>(&op)) {
+    if (const auto* reduce = op_as<Reduce>(x)) {
       unit.kind = FusionNode::Kind::reduce;
       unit.domain = x.inputs()[0].shape();
       unit.axes = reduce->axes;
-    } else if (is_head(op)) {
+    } else if (is_head(x)) {
       unit.kind = FusionNode::Kind::head;
     }
     units_.push_back(std::move(unit));
@@ -105,7 +98,7 @@ void FusionGraph::add_parts(const Tensor& concat) {
       value = value.inputs()[0];
       is_read_otherwise |= readers_.at(value.id()) > 1;
     }
-    const auto* inner = std::get_if<Concat>(&value.node().op);
+    const auto* inner = op_as<Concat>(value);
     if (inner && (!is_read_otherwise || (can_be_read_at(view, value) && !inner_.count(value.id())))) {
       inner_.insert(value.id());
       if (is_read_otherwise) {
@@ -131,7 +124,7 @@ void FusionGraph::add_parts(const Tensor& concat) {
 // Gives parts that are taken from memory the shape of one that is computed, so that they may share its kernel.
 void FusionGraph::shape_alike(const std::vector<int>& parts) {
   const auto value_of = [&](int unit) -> const Tensor& { return units_[static_cast<std::size_t>(unit)].value; };
-  const auto is_computed = [&](int unit) { return is_computation(value_of(unit).node().op); };
+  const auto is_computed = [&](int unit) { return is_computation(value_of(unit)); };
   const auto model = std::find_if(parts.begin(), parts.end(), is_computed);
   if (model == parts.end()) return;
   const Shape shape = value_of(*model).shape();
@@ -207,10 +200,9 @@ bool FusionGraph::suits(const View& view, const Tensor& x, Reading reading) cons
 Source FusionGraph::source(const Tensor& x, Reading reading) {
   std::vector<Tensor> views;  // from x down to what is stored
   Tensor base = x;
-  for (; is_view(base.node().op); base = base.inputs()[0]) views.push_back(base);
-  Source source = std::holds_alternative<Constant>(base.node().op)
-                      ? copied(base, base.shape().row_major())
-                      : Source{base, -1, whole(base.shape(), layout_.strides(base)), base};
+  for (; is_view(base); base = base.inputs()[0]) views.push_back(base);
+  Source source = is_a<Constant>(base) ? copied(base, base.shape().row_major())
+                                       : Source{base, -1, whole(base.shape(), layout_.strides(base)), base};
   if (const auto home = home_.find(base.id()); home != home_.end())
     source.base = home->second.place.whole, source.view = home->second.place.view;
   for (auto at = views.rbegin(); at != views.rend(); ++at) {
@@ -241,17 +233,17 @@ void FusionGraph::connect() {
     const bool head = units_[to].kind == FusionNode::Kind::head;
     const std::vector<Tensor> inputs = units_[to].inputs();
     for (const Tensor& x : inputs) {
-      if (std::holds_alternative<Constant>(x.node().op) && !head) continue;
+      if (is_a<Constant>(x) && !head) continue;
       const auto edge = [&](int from, EdgeKind kind) { edges_.push_back({from, static_cast<int>(to), kind}); };
-      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      const bool expands = is_a<Expand>(x);
       if (!head && of(x) >= 0) {
         edge(of(x), EdgeKind::direct);
       } else if (!head && expands && of(x.inputs()[0]) >= 0) {
         edge(of(x.inputs()[0]), EdgeKind::expand);
       } else {
         const Source from = source(x, reading_of(units_[to]));
-        const bool is_reshaped_head = !head && std::holds_alternative<Reshape>(x.node().op) && from.copy < 0 &&
-                                      is_head(from.base.node().op) && from.base.id() == x.inputs()[0].id();
+        const bool is_reshaped_head =
+            !head && is_a<Reshape>(x) && from.copy < 0 && is_head(from.base) && from.base.id() == x.inputs()[0].id();
         for (int writer : writers(from)) edge(writer, is_reshaped_head ? EdgeKind::reshaped : EdgeKind::load);
       }
     }

@@ -65,7 +65,7 @@ std::optional<Tensor> joined(const std::vector<Placed>& arrays, const Box& box, 
 }
 
 const Pool* max_pool_of(const Tensor& x, PoolRole role) {
-  const auto* pool = std::get_if<Pool>(&x.node().op);
+  const auto* pool = op_as<Pool>(x);
   return pool && pool->kind == PoolKind::max && pool->role == role ? pool : nullptr;
 }
 
@@ -85,10 +85,9 @@ class Replacement {
  private:
   std::optional<Tensor> made(const Tensor& y) {
     const Op& op = y.node().op;
-    if (std::holds_alternative<Constant>(op)) return make_(op, {}, shape_, y.dtype());
-    if (std::holds_alternative<Expand>(op) && y.inputs()[0].shape().size() == 1)
-      return make_(op, y.inputs(), shape_, y.dtype());
-    if (!std::holds_alternative<Map>(op)) return {};
+    if (is_a<Constant>(op)) return make_(op, {}, shape_, y.dtype());
+    if (is_a<Expand>(op) && y.inputs()[0].shape().size() == 1) return make_(op, y.inputs(), shape_, y.dtype());
+    if (!is_a<Map>(op)) return {};
     std::vector<Tensor> inputs;
     for (const Tensor& input : y.inputs()) {
       const std::optional<Tensor> mine = (*this)(input);
@@ -118,7 +117,7 @@ std::optional<Tensor> gradient_behind(const Tensor& y) {
         apart &= pool->pad[i] == 0 && (pool->stride[i] >= pool->window[i] || dy.shape()[static_cast<int>(i) + 1] == 1);
       return apart ? std::optional(x) : std::nullopt;
     }
-    if (std::holds_alternative<Map>(x.node().op)) left.insert(left.end(), x.inputs().begin(), x.inputs().end());
+    if (is_a<Map>(x)) left.insert(left.end(), x.inputs().begin(), x.inputs().end());
   }
   return {};
 }
@@ -129,7 +128,7 @@ std::optional<Tensor> concat_of_padded(const std::vector<Tensor>& terms, const M
   std::vector<Placed> arrays;
   std::int64_t filled = 0;
   for (const Tensor& term : terms) {
-    const auto* pad = std::get_if<Pad>(&term.node().op);
+    const auto* pad = op_as<Pad>(term);
     if (!pad || pad->value != 0) return {};
     const Tensor& array = term.inputs()[0];
     Box box;
@@ -158,7 +157,7 @@ std::optional<Tensor> gated_before_pooling(const Map& mul, const std::vector<Ten
     Pool forward = *pool;
     forward.role = PoolRole::output;
     const Tensor& passes = factors[1 - i];
-    if (!std::holds_alternative<Map>(passes.node().op) || passes.dtype() != Dtype::boolean) continue;
+    if (!is_a<Map>(passes) || passes.dtype() != Dtype::boolean) continue;
     const auto gate = Replacement(x, make(forward, {x}, dy.shape(), x.dtype()), make)(passes);
     if (!gate) continue;
     std::vector<Tensor> gated{dy, *gate};
@@ -184,7 +183,7 @@ std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor&
     if (dy.shape()[axis] != 1) smaller.axes.push_back(axis);
   const Tensor passed = smaller.axes.empty() ? *of_passed : make(smaller, {*of_passed}, shape, dtype);
   const std::int64_t all = x.shape().size(), zeros = all - dy.shape().size();
-  const auto* number = std::get_if<Constant>(&of_zero->node().op);
+  const auto* number = op_as<Constant>(*of_zero);
   if (reduce.kind == sum && number && number->value == 0) return passed;
   if (reduce.kind == sum && number && number->value == 1) return passed + zeros;
   if (reduce.kind == sum) return passed + *of_zero * zeros;
@@ -196,15 +195,14 @@ std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor&
 
 std::optional<Tensor> finite_operands(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype,
                                       const MakeNode& make) {
-  const auto map_of = [](const Tensor& y) { return std::get_if<Map>(&y.node().op); };
   if (reduce.kind != ReduceKind::min || shape.size() != 1) return {};
   Tensor check = x;
-  while (map_of(check) && map_of(check)->op->traits.result == ResultType::cast) check = Tensor(check.inputs()[0]);
-  const Map* map = map_of(check);
+  while (has_result(check, ResultType::cast)) check = Tensor(check.inputs()[0]);
+  const auto* map = op_as<Map>(check);
   if (!map || map->op->formula.body.size() != 2 || map->op->formula.body.back().primitive != Primitive::is_finite)
     return {};
   const Tensor& product = check.inputs()[0];
-  if (!std::holds_alternative<Matmul>(product.node().op) || product.dtype() != Dtype::f32) return {};
+  if (!is_a<Matmul>(product) || product.dtype() != Dtype::f32) return {};
   const Tensor &a = product.inputs()[0], &b = product.inputs()[1];
   const std::int64_t read = a.shape().size() + b.shape().size();
   if (a.dtype() != Dtype::f16 || b.dtype() != Dtype::f16 || a.shape()[a.rank() - 1] < 1) return {};

@@ -94,7 +94,7 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGra
   }
   int scalars = 0;
   for (const Tensor& x : topological(graph))
-    if (const auto* constant = std::get_if<Constant>(&x.node().op); constant && !is_plain_number(constant->value))
+    if (const auto* constant = op_as<Constant>(x); constant && !is_plain_number(constant->value))
       scalar_of_[x.id()] = scalars++;
   for (const Tensor& output : graph.outputs) {
     const Shape& shape = output.shape();
@@ -206,7 +206,7 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
   std::map<int, std::set<int>> readers;
   for (std::size_t u = 0; u < units_.all().size(); ++u)
     for (const Tensor& x : unit(static_cast<int>(u)).inputs()) {
-      if (std::holds_alternative<Constant>(x.node().op) || units_.of(x) >= 0) continue;
+      if (is_a<Constant>(x) || units_.of(x) >= 0) continue;
       const Source source = units_.source(x, reading_of(unit(static_cast<int>(u))));
       const auto slot = slot_of_base_.find(source.base.id());
       const bool is_old = units_.writers(source).empty();

@@ -95,8 +95,7 @@ Axes channels_of(const Layout& layout, const Tensor& x) {
           [&](const Permute& permute) {
             const Tensor& from = x.inputs()[0];
             const Axes channels = layout.channel_axes(from);
-            if (channels.empty() && std::holds_alternative<Input>(from.node().op) && brings_channels_forward(permute))
-              return where_it_matters({1});
+            if (channels.empty() && is_a<Input>(from) && brings_channels_forward(permute)) return where_it_matters({1});
             return permuted_channels(permute, channels);
           },
           []<OneOf<Constant, Coordinate, Gather, Scatter, ArgSort, Scan, Random, Matmul> T>(const T&) {
@@ -109,18 +108,17 @@ Axes channels_of(const Layout& layout, const Tensor& x) {
 // Lets a concat that a convolution reads, through views or as it is, have channels last as well: it is stored anyway.
 void lay_out_read_concat(Layout& layout, Tensor x) {
   Axes channels{1};
-  for (; !channels.empty() && is_view(x.node().op); x = x.inputs()[0]) {
+  for (; !channels.empty() && is_view(x); x = x.inputs()[0]) {
     const Shape& from = x.inputs()[0].shape();
-    if (std::holds_alternative<Reshape>(x.node().op)) {
+    if (is_a<Reshape>(x)) {
       channels = reshaped_channels(x.shape(), channels, from);
-    } else if (const auto* permute = std::get_if<Permute>(&x.node().op)) {
+    } else if (const auto* permute = op_as<Permute>(x)) {
       for (int& axis : channels) axis = permute->order[static_cast<std::size_t>(axis)];
     } else {
       return;
     }
   }
-  if (std::holds_alternative<Concat>(x.node().op) && layout.channel_axes(x).empty())
-    layout.set_channel_axes(x, std::move(channels));
+  if (is_a<Concat>(x) && layout.channel_axes(x).empty()) layout.set_channel_axes(x, std::move(channels));
 }
 
 }  // namespace
@@ -146,8 +144,7 @@ Strides Layout::strides(const Tensor& x) const {
 
 bool has_variable_layout(const Tensor& output) {
   const Node* node = &output.node();
-  while ((std::holds_alternative<Map>(node->op) && !node->inputs.empty()) || is_view(node->op))
-    node = node->inputs[0].id();
+  while ((is_a<Map>(node->op) && !node->inputs.empty()) || is_view(node->op)) node = node->inputs[0].id();
   const auto* conv = product_in<Conv>(node->op);
   return conv && conv->role == ConvRole::filter_grad;
 }

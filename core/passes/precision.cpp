@@ -42,9 +42,7 @@ class StaysFloat {
   }
 
   // An exchange is no product: its values stay f32 as well, so that sums do not depend on where they are cut.
-  static bool is_product(const Tensor& x) {
-    return is_head(x.node().op) && !std::holds_alternative<Collective>(x.node().op);
-  }
+  static bool is_product(const Tensor& x) { return is_head(x) && !is_a<Collective>(x); }
 
   // Goes on behind no node that an earlier root of the same kind has reached.
   void reach(const Tensor& root, bool for_variable) {
@@ -61,7 +59,7 @@ class StaysFloat {
         heads_.emplace(x.id(), false).first->second |= for_variable && !is_number;
         continue;
       }
-      if (const auto* reduce = std::get_if<Reduce>(&x.node().op)) {
+      if (const auto* reduce = op_as<Reduce>(x)) {
         const bool ends = !is_number && (for_variable || sums_samples(*reduce));
         if (ends || x.dtype() != Dtype::f32) continue;  // a flag that all is finite sums nothing
       }
@@ -146,11 +144,10 @@ class Halver {
 
   // Whether x is a Variable rounded to halves: its shadow holds the same numbers.
   bool reads_shadow(const Tensor& x) const {
-    const auto* map = std::get_if<Map>(&x.node().op);
-    if (!map || map->op->traits.result != ResultType::cast || x.dtype() != half_) return false;
+    if (!has_result(x, ResultType::cast) || x.dtype() != half_) return false;
     const Tensor* from = &x.inputs()[0];
-    while (is_view(from->node().op)) from = &from->inputs()[0];
-    const auto* input = std::get_if<Input>(&from->node().op);
+    while (is_view(*from)) from = &from->inputs()[0];
+    const auto* input = op_as<Input>(*from);
     return input && input->variable && from->dtype() == Dtype::f32;
   }
 
@@ -158,7 +155,7 @@ class Halver {
   Tensor as(const Tensor& x, Dtype dtype) {
     if (x.dtype() == dtype) return x;
     std::vector<Tensor> chain{x};
-    while (is_view(chain.back().node().op) && !converted_.count({chain.back().id(), dtype}))
+    while (is_view(chain.back()) && !converted_.count({chain.back().id(), dtype}))
       chain.push_back(chain.back().inputs()[0]);
     Tensor result = converted(chain.back(), dtype);
     for (chain.pop_back(); !chain.empty(); chain.pop_back()) {
@@ -171,7 +168,7 @@ class Halver {
 
   Tensor converted(const Tensor& x, Dtype dtype) {
     if (const auto found = converted_.find({x.id(), dtype}); found != converted_.end()) return found->second;
-    const auto* input = std::get_if<Input>(&x.node().op);
+    const auto* input = op_as<Input>(x);
     const bool has_shadow = input && input->variable && dtype == half_;
     const Tensor result = has_shadow ? shadow(input->variable) : retype(x, dtype);
     remember(x, dtype, result);
@@ -219,7 +216,7 @@ Graph with_wide_squares(const Graph& graph) {
   if (wide.empty()) return graph;
   return rebuilt(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {
     const bool is_wide = wide.count(x.id()) != 0 && is_half(x.dtype());
-    const bool has_typed_inputs = is_head(x.node().op) || std::holds_alternative<Concat>(x.node().op);
+    const bool has_typed_inputs = is_head(x) || is_a<Concat>(x);
     for (Tensor& input : inputs)
       if (has_typed_inputs && is_half(x.dtype()) && is_floating(input.dtype()))
         input = retype(input, is_wide ? Dtype::f32 : x.dtype());

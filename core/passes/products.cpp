@@ -74,17 +74,15 @@ Tensor expanded(const Conv& conv, const Tensor& x) {
 
 Graph expand_short_products(const Graph& graph) {
   const std::vector<Tensor> order = topological(graph);
-  const auto is_product = [](const Tensor& x) {
-    return std::holds_alternative<Matmul>(x.node().op) || std::holds_alternative<Conv>(x.node().op);
-  };
+  const auto is_product = [](const Tensor& x) { return is_a<Matmul, Conv>(x); };
   if (std::none_of(order.begin(), order.end(), is_product)) return graph;
   bool any = false;
   const auto by = [&](const Tensor& x, std::vector<Tensor> inputs) {
     const Tensor same = with_inputs(x, std::move(inputs));
     Tensor short_product;
     if (is_floating(x.dtype())) {
-      if (const auto* matmul = std::get_if<Matmul>(&x.node().op)) short_product = expanded(*matmul, same);
-      if (const auto* conv = std::get_if<Conv>(&x.node().op)) short_product = expanded(*conv, same);
+      if (const auto* matmul = op_as<Matmul>(x)) short_product = expanded(*matmul, same);
+      if (const auto* conv = op_as<Conv>(x)) short_product = expanded(*conv, same);
     }
     any |= short_product.id() != nullptr;
     return short_product.id() ? short_product : same;
@@ -96,20 +94,17 @@ Graph expand_short_products(const Graph& graph) {
 namespace {
 
 // Views that only choose and order elements. What a Pad adds would not be scaled.
-bool is_choice(const Op& op) { return is_view(op) && !std::holds_alternative<Pad>(op); }
+bool is_choice(const Tensor& x) { return is_view(x) && !is_a<Pad>(x); }
 
 // Whether x only names another storage type for its input.
-bool is_retyped(const Tensor& x) {
-  const auto* map = std::get_if<Map>(&x.node().op);
-  return map && map->op->traits.result == ResultType::retyped && is_floating(x.inputs()[0].dtype());
-}
+bool is_retyped(const Tensor& x) { return has_result(x, ResultType::retyped) && is_floating(x.inputs()[0].dtype()); }
 
 // The operand as views of stored numbers, and their scale; none of another operand.
 std::optional<ScaledNumbers> stored(const Tensor& operand) {
   std::vector<Tensor> views;  // from the operand down
   Tensor at = operand;
-  for (; is_choice(at.node().op) || (is_retyped(at) && !is_f8(at.dtype())); at = at.inputs()[0])
-    if (is_choice(at.node().op)) views.push_back(at);
+  for (; is_choice(at) || (is_retyped(at) && !is_f8(at.dtype())); at = at.inputs()[0])
+    if (is_choice(at)) views.push_back(at);
   std::optional<ScaledNumbers> found = scaled_numbers(at);
   if (!found && is_f8(at.dtype())) found = ScaledNumbers{at, {}};
   if (!found) return {};
@@ -120,7 +115,7 @@ std::optional<ScaledNumbers> stored(const Tensor& operand) {
 
 // The product of stored numbers; none where an operand has none, or is in a batch: kernels take two matrices.
 std::optional<Tensor> of_stored(const Tensor& x) {
-  const auto* matmul = std::get_if<Matmul>(&x.node().op);
+  const auto* matmul = op_as<Matmul>(x);
   if (!matmul || x.rank() != 2 || x.dtype() == Dtype::f64 || x.inputs()[0].dtype() != x.dtype()) return {};
   const std::optional<ScaledNumbers> a = stored(x.inputs()[0]), b = stored(x.inputs()[1]);
   if (!a || !b) return {};

@@ -61,14 +61,13 @@ class Recomputer {
   // Operands of heads, what is seen through views, and arrays side by side go to memory.
   void find_stored() {
     for (const Tensor& x : order_) {
-      const Op& op = x.node().op;
-      const bool in_registers = std::holds_alternative<Map>(op) || std::holds_alternative<Reduce>(op);
+      const bool in_registers = is_a<Map, Reduce>(x);
       for (const Tensor& input : x.inputs()) {
         readers_[input.id()].push_back(x);
         if (!in_registers) stored_.insert(input.id());
       }
-      const auto* input = std::get_if<Input>(&op);
-      if ((input && !input->variable) || std::holds_alternative<Concat>(op)) stored_.insert(x.id());
+      const auto* input = op_as<Input>(x);
+      if ((input && !input->variable) || is_a<Concat>(x)) stored_.insert(x.id());
     }
   }
 
@@ -78,10 +77,10 @@ class Recomputer {
   void find_results() {
     std::unordered_set<const Node*> passed;  // by a chain: what follows is known
     for (const Tensor& x : order_) {
-      if (!is_head(x.node().op)) continue;
+      if (!is_head(x)) continue;
       Tensor result = x, next = x;
       results_.insert(x.id());
-      while (readers_[next.id()].size() == 1 && std::holds_alternative<Map>(readers_.at(next.id()).front().node().op)) {
+      while (readers_[next.id()].size() == 1 && is_a<Map>(readers_.at(next.id()).front())) {
         next = Tensor(readers_.at(next.id()).front());
         const auto source = source_of(next);
         if (source && source->of.id() == result.id()) {
@@ -100,9 +99,9 @@ class Recomputer {
   void find_sources() {
     for (const Tensor& x : order_) {
       if (results_.count(x.id())) continue;
-      if (std::holds_alternative<Map>(x.node().op)) {
+      if (is_a<Map>(x)) {
         if (auto source = source_of(x)) sources_.emplace(x.id(), *std::move(source));
-      } else if (std::holds_alternative<Reduce>(x.node().op)) {
+      } else if (is_a<Reduce>(x)) {
         const Tensor& input = x.inputs()[0];
         const auto source = sources_.find(input.id());
         const Tensor& of = source == sources_.end() ? input : source->second.of;
@@ -114,7 +113,7 @@ class Recomputer {
   // A gate is computed from a stored value through other stored values; its operands are a pair.
   void find_gated() {
     for (const Tensor& x : order_) {
-      if (!std::holds_alternative<Map>(x.node().op)) continue;
+      if (!is_a<Map>(x)) continue;
       if (auto source = through_of(x))
         through_.emplace(x.id(), *std::move(source));
       else if (auto pair = pair_of(x))
@@ -159,10 +158,7 @@ class Recomputer {
   }
 
   // A head's result, what is seen through a view, and what is stored.
-  bool is_in_memory(const Tensor& x) const {
-    const Op& op = x.node().op;
-    return stored_.count(x.id()) || !(std::holds_alternative<Map>(op) || std::holds_alternative<Reduce>(op));
-  }
+  bool is_in_memory(const Tensor& x) const { return stored_.count(x.id()) || !is_a<Map, Reduce>(x); }
 
   // Whether a reader of x reads another value, or what is made of that.
   bool is_read_with(const Tensor& x, const Tensor& other) const {
@@ -201,9 +197,7 @@ class Recomputer {
 
   // Whether an input of x repeats.
   static bool is_small(const Tensor& input, const Tensor& x) {
-    const Op& op = input.node().op;
-    return std::holds_alternative<Constant>(op) ||
-           (std::holds_alternative<Expand>(op) && input.inputs()[0].shape().size() * 16 <= x.shape().size());
+    return is_a<Constant>(input) || (is_a<Expand>(input) && input.inputs()[0].shape().size() * 16 <= x.shape().size());
   }
 
   std::optional<Source> source_of(const Tensor& x) const {

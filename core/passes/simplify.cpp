@@ -74,11 +74,6 @@ std::string op_key(const Op& op) {
                     op);
 }
 
-template <class T>
-const T* as(const Tensor& x) {
-  return std::get_if<T>(&x.node().op);
-}
-
 // Whether a formula is one primitive of its parameters in order; x * x of one parameter is none.
 bool is_primitive(const ElementwiseInfo& op, Primitive primitive) {
   const auto& body = op.formula.body;
@@ -91,7 +86,7 @@ bool is_primitive(const ElementwiseInfo& op, Primitive primitive) {
 }
 
 bool is_number(const Tensor& x, double value) {
-  const auto* constant = as<Constant>(x);
+  const auto* constant = op_as<Constant>(x);
   return constant && constant->value == value;
 }
 
@@ -101,15 +96,12 @@ class Simplifier {
  public:
   Tensor rewrite(const Op& op, std::vector<Tensor> inputs, const Shape& shape, Dtype dtype) {
     const Tensor* x = inputs.empty() ? nullptr : &inputs[0];
-    const bool is_view = std::holds_alternative<Expand>(op) || std::holds_alternative<Reshape>(op) ||
-                         std::holds_alternative<Permute>(op) || std::holds_alternative<Slice>(op);
-    if (is_view && as<Constant>(*x)) return unique(*as<Constant>(*x), {}, shape, dtype);
-    if (is_view && !std::holds_alternative<Slice>(op) && !std::holds_alternative<Permute>(op) && x->shape() == shape)
-      return *x;
-    if (std::holds_alternative<Expand>(op) && as<Expand>(*x)) return rewrite(op, x->inputs(), shape, dtype);
-    if (std::holds_alternative<Reshape>(op) && as<Reshape>(*x)) return rewrite(op, x->inputs(), shape, dtype);
+    if (is_a<Expand, Reshape, Permute, Slice>(op) && is_a<Constant>(*x)) return unique(x->node().op, {}, shape, dtype);
+    if (is_a<Expand, Reshape>(op) && x->shape() == shape) return *x;
+    if ((is_a<Expand>(op) && is_a<Expand>(*x)) || (is_a<Reshape>(op) && is_a<Reshape>(*x)))
+      return rewrite(op, x->inputs(), shape, dtype);
     if (const auto* outer = std::get_if<Permute>(&op)) {
-      if (const auto* inner = as<Permute>(*x)) {
+      if (const auto* inner = op_as<Permute>(*x)) {
         Permute both;
         for (int axis : outer->order) both.order.push_back(inner->order[static_cast<std::size_t>(axis)]);
         if (std::is_sorted(both.order.begin(), both.order.end())) return x->inputs()[0];
@@ -143,7 +135,7 @@ class Simplifier {
  private:
   // x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1, x to the power of 1, casts that change nothing and a scope's hooks are x.
   static Tensor neutral(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, const Shape& shape, Dtype dtype) {
-    auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !as<Constant>(x); };
+    auto same = [&](const Tensor& x) { return x.shape() == shape && x.dtype() == dtype && !is_a<Constant>(x); };
     const bool converts = op.traits.result == ResultType::cast || op.traits.result == ResultType::retyped;
     const bool rounds = op.traits.result == ResultType::cast && !is_rounded(inputs[0]);
     if (converts && !rounds && same(inputs[0])) return inputs[0];
@@ -171,12 +163,12 @@ class Simplifier {
     for (int visited = 0; !left.empty(); ++visited) {
       const Tensor at = left.back();
       left.pop_back();
-      const auto* map = as<Map>(at);
+      const auto* map = op_as<Map>(at);
       const std::vector<Tensor>& inputs = at.inputs();
       const bool is_product =
           map && (is_primitive(*map->op, Primitive::mul) || is_primitive(*map->op, Primitive::neg)) &&
           std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& y) { return y.dtype() == at.dtype(); });
-      const Tensor* of = as<Expand>(at) ? &inputs[0] : nullptr;
+      const Tensor* of = is_a<Expand>(at) ? &inputs[0] : nullptr;
       if (is_product && visited < kMostOfProduct) {
         product.negative ^= inputs.size() == 1;
         (inputs.size() == 1 ? product.neg : product.mul) = at.node().op;
@@ -197,7 +189,7 @@ class Simplifier {
     if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
     const Product product = factors_of(x, reduce, shape);
     const bool any = std::any_of(product.factors.begin(), product.factors.end(),
-                                 [](const Tensor& factor) { return !as<Constant>(factor); });
+                                 [](const Tensor& factor) { return !is_a<Constant>(factor); });
     if (product.common.empty() || !any) return {};
     Tensor sum = product.factors[0];
     for (std::size_t i = 1; i < product.factors.size(); ++i)
@@ -212,7 +204,7 @@ class Simplifier {
                                      const MakeNode& make) {
     const auto filled = [&](const Tensor& x) -> std::int64_t {
       if (x.shape() != shape || x.dtype() != dtype) return 0;
-      if (as<Pad>(x)) return x.inputs()[0].shape().size();
+      if (is_a<Pad>(x)) return x.inputs()[0].shape().size();
       const auto known = filled_.find(x.id());
       return known == filled_.end() ? 0 : known->second;
     };
@@ -224,7 +216,7 @@ class Simplifier {
     while (!left.empty()) {
       const Tensor x = left.back();
       left.pop_back();
-      if (as<Pad>(x))
+      if (is_a<Pad>(x))
         terms.push_back(x);
       else
         left.insert(left.end(), x.inputs().begin(), x.inputs().end());
@@ -237,9 +229,9 @@ class Simplifier {
   static std::optional<double> folded(const ElementwiseInfo& op, const std::vector<Tensor>& inputs, Dtype dtype) {
     std::vector<double> values;
     for (const Tensor& x : inputs)
-      if (!as<Constant>(x) || (dtype == Dtype::boolean && !is_floating(x.dtype()))) return {};
+      if (!is_a<Constant>(x) || (dtype == Dtype::boolean && !is_floating(x.dtype()))) return {};
     if (op.traits.result == ResultType::cast && dtype != Dtype::f64) {
-      const double value = as<Constant>(inputs[0])->value;
+      const double value = op_as<Constant>(inputs[0])->value;
       if (dtype == Dtype::boolean) return value != 0 ? 1 : 0;
       return visit_dtype(dtype, [&](auto type) { return convert<double>(convert<decltype(type)>(value)); });
     }
@@ -255,7 +247,7 @@ class Simplifier {
       auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
       switch (step.primitive) {
         case Primitive::parameter:
-          values.push_back(as<Constant>(inputs[static_cast<std::size_t>(step.index)])->value);
+          values.push_back(op_as<Constant>(inputs[static_cast<std::size_t>(step.index)])->value);
           if (compares) values.back() = held(values.back(), inputs[static_cast<std::size_t>(step.index)].dtype());
           break;
         case Primitive::constant:
@@ -323,8 +315,8 @@ std::string signature(const Graph& graph) {
   std::unordered_map<const Node*, std::size_t> number;
   std::string text;
   for (const Tensor& x : topological(graph)) {
-    const auto* constant = as<Constant>(x);
-    const auto* input = as<Input>(x);
+    const auto* constant = op_as<Constant>(x);
+    const auto* input = op_as<Input>(x);
     const bool of_variable = input && input->storage && input->storage->of_variable();  // its layout may differ
     const bool leaf = input || (constant && !is_plain_number(constant->value));
     text += key(x.node().op.index(), leaf ? "" : op_key(x.node().op), of_variable, to_string(x.shape()),

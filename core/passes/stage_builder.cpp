@@ -21,8 +21,8 @@ Primitive rounding_to(Dtype narrow) {
 
 // Whether the unit is a cast to a float of 16 or 8 bits, which rounds even what stays in a register.
 bool is_rounded_cast(const FusionNode& unit) {
-  const auto* map = unit.kind == FusionNode::Kind::map ? std::get_if<Map>(&unit.value.node().op) : nullptr;
-  return map && map->op->traits.result == ResultType::cast && is_narrow(unit.value.dtype());
+  return unit.kind == FusionNode::Kind::map && has_result(unit.value, ResultType::cast) &&
+         is_narrow(unit.value.dtype());
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ int StageBuilder::level(int u) {
   const FusionNode& unit = builder_.unit(u);
   if (unit.kind != FusionNode::Kind::head)
     for (const Tensor& x : unit.inputs()) {
-      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      const bool expands = is_a<Expand>(x);
       const int input = builder_.units_.of(expands ? x.inputs()[0] : x);
       if (inside(input)) deepest = std::max(deepest, level(input));
     }
@@ -54,7 +54,7 @@ bool StageBuilder::needed_later(int u) {
   for (int user : group_.units) {
     if (user == u || (kept(user) && level(user) == level(u))) continue;
     for (const Tensor& x : builder_.unit(user).inputs()) {
-      const bool expands = std::holds_alternative<Expand>(x.node().op);
+      const bool expands = is_a<Expand>(x);
       if (builder_.units_.of(expands ? x.inputs()[0] : x) == u) return true;
     }
   }
@@ -196,12 +196,12 @@ int StageBuilder::odd_where_cut(int reg) {
 }
 
 int StageBuilder::value(const Tensor& x, Dtype type) {
-  const bool is_number = std::holds_alternative<Constant>(x.node().op);
+  const bool is_number = is_a<Constant>(x);
   return convert(natural(x, type), is_number ? type : x.dtype(), type);
 }
 
 int StageBuilder::natural(const Tensor& x, Dtype wanted) {
-  if (const auto* constant = std::get_if<Constant>(&x.node().op)) {
+  if (const auto* constant = op_as<Constant>(x)) {
     const auto scalar = builder_.scalar_of_.find(x.id());
     const bool is_wide = wanted == Dtype::u64;
     if (scalar != builder_.scalar_of_.end())
@@ -212,11 +212,11 @@ int StageBuilder::natural(const Tensor& x, Dtype wanted) {
   }
   const int u = builder_.units_.of(x);
   if (inside(u)) return unit_value(u);
-  if (std::holds_alternative<Expand>(x.node().op)) {
+  if (is_a<Expand>(x)) {
     const int below = builder_.units_.of(x.inputs()[0]);
     if (inside(below)) return carried(below);
   }
-  if (std::holds_alternative<Reshape>(x.node().op)) {  // of the kernel's head
+  if (is_a<Reshape>(x)) {  // of the kernel's head
     const int below = builder_.units_.of(x.inputs()[0]);
     if (inside(below) && builder_.unit(below).kind == FusionNode::Kind::head) return unit_value(below);
   }
@@ -266,10 +266,9 @@ int StageBuilder::load(const Tensor& x) {
 }
 
 int StageBuilder::map_value(const Tensor& x) {
-  const Op& op = x.node().op;
-  if (const auto* coordinate = std::get_if<Coordinate>(&op))
+  if (const auto* coordinate = op_as<Coordinate>(x))
     return emit({.primitive = Primitive::coordinate, .type = Dtype::i32, .index = coordinate->axis});
-  if (const auto* random = std::get_if<Random>(&op)) {
+  if (const auto* random = op_as<Random>(x)) {
     const Primitive primitive = random->kind == RandomKind::uniform ? Primitive::uniform : Primitive::normal;
     const int step = value(x.inputs()[0], Dtype::i32);
     return emit({.primitive = primitive,
@@ -278,7 +277,7 @@ int StageBuilder::map_value(const Tensor& x) {
                  .value = static_cast<double>(random->first),
                  .stream = random->stream});
   }
-  const ElementwiseInfo& info = *std::get<Map>(op).op;
+  const ElementwiseInfo& info = *std::get<Map>(x.node().op).op;
   const Dtype type = map_compute_dtype(x.node());
   std::vector<int> registers;
   for (const Instruction& step : info.formula.body) {

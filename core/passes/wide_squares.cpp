@@ -11,10 +11,9 @@ namespace {
 
 using Nodes = std::unordered_set<const Node*>;
 
-const Map* map_of(const Tensor& x) { return std::get_if<Map>(&x.node().op); }
 bool is_number(const Tensor& x) {
-  if (std::holds_alternative<Expand>(x.node().op)) return is_number(x.inputs()[0]);
-  return std::holds_alternative<Constant>(x.node().op);
+  if (is_a<Expand>(x)) return is_number(x.inputs()[0]);
+  return is_a<Constant>(x);
 }
 
 // The last instruction of a formula.
@@ -22,30 +21,29 @@ Primitive last_of(const Map& map) { return map.op->formula.body.back().primitive
 
 // x * x, in a formula of one parameter or as a product of one value by itself; x^n with n from 2 on.
 bool is_square(const Tensor& x) {
-  const Map* map = map_of(x);
+  const auto* map = op_as<Map>(x);
   if (!map) return false;
   const auto& body = map->op->formula.body;
   const std::vector<Tensor>& inputs = x.inputs();
   const bool is_one_step = static_cast<int>(body.size()) == map->op->formula.arity + 1;
   if (!is_one_step) return false;
   if (last_of(*map) == Primitive::mul) return inputs.size() == 1 || inputs[0].id() == inputs[1].id();
-  const auto* power = last_of(*map) == Primitive::pow ? std::get_if<Constant>(&inputs[1].node().op) : nullptr;
+  const auto* power = last_of(*map) == Primitive::pow ? op_as<Constant>(inputs[1]) : nullptr;
   return power && power->value >= 2;
 }
 
-bool sums(const Op& op) {
-  const auto* reduce = std::get_if<Reduce>(&op);
+bool sums(const Tensor& x) {
+  const auto* reduce = op_as<Reduce>(x);
   return reduce && (reduce->kind == ReduceKind::sum || reduce->kind == ReduceKind::mean);
 }
 
 // The inputs of a node that keeps the range of its values; else nothing.
 std::vector<Tensor> values_of(const Tensor& x) {
   const std::vector<Tensor>& inputs = x.inputs();
-  const Op& op = x.node().op;
-  const auto* pool = std::get_if<Pool>(&op);
-  if (is_view(op) || std::holds_alternative<Concat>(op) || sums(op)) return inputs;
+  const auto* pool = op_as<Pool>(x);
+  if (is_view(x) || is_a<Concat>(x) || sums(x)) return inputs;
   if (pool && pool->kind == PoolKind::average && pool->role == PoolRole::output) return inputs;
-  const Map* map = map_of(x);
+  const auto* map = op_as<Map>(x);
   if (!map || is_square(x) || static_cast<int>(map->op->formula.body.size()) > map->op->formula.arity + 1) return {};
   switch (last_of(*map)) {
     case Primitive::parameter:  // a change of type, but for a cast to halves, which rounds
@@ -69,14 +67,14 @@ bool is_made_of(const Tensor& x, const Nodes& of) {
   const std::vector<Tensor> values = values_of(x);
   const auto is_one = [&](const Tensor& value) { return of.count(value.id()) != 0; };
   if (std::none_of(values.begin(), values.end(), is_one)) return false;
-  return std::holds_alternative<Concat>(x.node().op) ||
+  return is_a<Concat>(x) ||
          std::all_of(values.begin(), values.end(), [&](const Tensor& y) { return is_one(y) || is_number(y); });
 }
 
 bool is_sum(const Tensor& x, const Nodes& terms) {
-  if (sums(x.node().op)) return true;
-  if (std::holds_alternative<Pool>(x.node().op)) return terms.count(x.id()) != 0;
-  const Map* map = map_of(x);
+  if (sums(x)) return true;
+  if (is_a<Pool>(x)) return terms.count(x.id()) != 0;
+  const auto* map = op_as<Map>(x);
   return map && terms.count(x.id()) != 0 && last_of(*map) == Primitive::add &&
          std::none_of(x.inputs().begin(), x.inputs().end(), is_number);
 }

@@ -28,7 +28,7 @@ constexpr std::int64_t kFewFilters = 4;
 
 // Whether a convolution of images is of few filters of one pixel, whose sums wait for memory whoever computes them.
 bool has_few_filters(const Tensor& x) {
-  const auto* conv = std::get_if<Conv>(&x.node().op);
+  const auto* conv = op_as<Conv>(x);
   if (!conv || conv->role != ConvRole::output || conv->groups != 1 || !is_floating(x.dtype())) return false;
   const Shape &images = x.inputs()[0].shape(), &filters = x.inputs()[1].shape();
   return filters[0] <= kFewFilters && filters == Shape{filters[0], images[1], 1, 1} &&
@@ -73,7 +73,7 @@ class ConvForms {
 
   // Convolutions and poolings of other than two spatial axes, and convolutions of few filters.
   static bool wants_form(const Tensor& x) {
-    const bool slides = std::holds_alternative<Conv>(x.node().op) || std::holds_alternative<Pool>(x.node().op);
+    const bool slides = is_a<Conv, Pool>(x);
     const auto has_elements = [](const Tensor& y) { return y.shape().size() > 0; };
     return slides && (x.rank() != 4 || has_few_filters(x)) && has_elements(x) &&
            std::ranges::all_of(x.inputs(), has_elements);
@@ -95,11 +95,8 @@ class ConvForms {
   // Whether x is computed as an image where its readers are. Random numbers that cannot be drawn as an image stay an
   // array, and so does a mask that is made of them.
   static bool follows(const Fold& fold, const Tensor& x) {
-    const Op& op = x.node().op;
-    const auto is_drawn = [&](const Tensor& y) {
-      return std::holds_alternative<Random>(y.node().op) && !folded_op(fold, y);
-    };
-    return (role_of(op) == OpRole::elementwise || std::holds_alternative<Expand>(op)) && folded_op(fold, x) &&
+    const auto is_drawn = [&](const Tensor& y) { return is_a<Random>(y) && !folded_op(fold, y); };
+    return (role_of(x.node().op) == OpRole::elementwise || is_a<Expand>(x)) && folded_op(fold, x) &&
            std::ranges::none_of(x.inputs(), is_drawn);
   }
 
@@ -134,8 +131,7 @@ class ConvForms {
   Tensor in(const Fold* fold, const Tensor& x) {
     const Folded& made = made_.at(x.id());
     if (made.fold == fold) return made.value;
-    if (std::holds_alternative<Constant>(x.node().op))
-      return x.rank() < 3 ? x : Tensor::make(x.node().op, {}, folded(*fold, x.shape()), x.dtype());
+    if (is_a<Constant>(x)) return x.rank() < 3 ? x : Tensor::make(x.node().op, {}, folded(*fold, x.shape()), x.dtype());
     const auto [plain, fresh] = unfolded_.try_emplace(x.id());
     if (fresh) plain->second = made.unfolded(x.shape());
     return fold ? folded(*fold, plain->second) : plain->second;
@@ -146,7 +142,7 @@ class ConvForms {
     std::vector<Way> ways;
     for (const Fold* fold : {&kRows, &kPlanes, &kColumns})
       if (folded_op(*fold, x)) ways.push_back({fold});
-    const auto* conv = std::get_if<Conv>(&x.node().op);
+    const auto* conv = op_as<Conv>(x);
     if (conv && x.rank() == 5 && !folded_op(kPlanes, x) && can_go_over_taps(x))
       ways.push_back({.fold = conv->role == ConvRole::filter_grad ? nullptr : &kPlanes, .over_taps = true});
     return ways;

@@ -101,12 +101,8 @@ Tensor unfolded(const Fold& fold, const Tensor& y, const Shape& shape) {
   if (fold.keeps_order()) return reshape(y, shape);
   const Axes order = order_of(fold);
   std::vector<std::int64_t> sizes;
-  Axes inverse = order;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    sizes.push_back(shape[order[i]]);
-    inverse[at(order[i])] = static_cast<int>(i);
-  }
-  return permute(reshape(y, sizes), inverse);
+  for (int axis : order) sizes.push_back(shape[axis]);
+  return permute(reshape(y, sizes), inverse(order));
 }
 
 std::optional<Op> folded_op(const Fold& fold, const Tensor& x) {

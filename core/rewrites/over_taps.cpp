@@ -49,9 +49,7 @@ std::vector<Phase> phases_of(const Tensor& x) {
 }
 
 Tensor range_of(const Tensor& x, int axis, std::int64_t first, std::int64_t count, std::int64_t step = 1) {
-  std::vector<Index> indices(at(x.rank()), Index::all());
-  indices[at(axis)] = Index::range(first, first + (count - 1) * step + 1, step);
-  return slice(x, indices);
+  return slice(x, Index::along(axis, Index::range(first, first + (count - 1) * step + 1, step)));
 }
 
 // The parts along an axis; for one group with zeros at the end, so that pieces of 16 bytes can be copied.

@@ -57,7 +57,7 @@ bool is_plain_number(double value) { return std::abs(value) <= 16 && value == st
 std::vector<double> scalars_of(const Graph& graph) {
   std::vector<double> scalars;
   for (const Tensor& x : topological(graph))
-    if (const auto* constant = std::get_if<Constant>(&x.node().op); constant && !is_plain_number(constant->value))
+    if (const auto* constant = op_as<Constant>(x); constant && !is_plain_number(constant->value))
       scalars.push_back(constant->value);
   return scalars;
 }
@@ -65,7 +65,7 @@ std::vector<double> scalars_of(const Graph& graph) {
 std::vector<Tensor> leaves_of(const Graph& graph) {
   std::vector<Tensor> leaves;
   for (const Tensor& x : topological(graph))
-    if (std::holds_alternative<Input>(x.node().op)) leaves.push_back(x);
+    if (is_a<Input>(x)) leaves.push_back(x);
   return leaves;
 }
 

@@ -10,7 +10,7 @@ namespace nixie {
 Graph order_collectives(const Graph& graph) {
   std::map<std::int64_t, Tensor> collectives;
   for (const Tensor& x : topological(graph))
-    if (const auto* op = std::get_if<Collective>(&x.node().op)) collectives.emplace(op->number, x);
+    if (const auto* op = op_as<Collective>(x)) collectives.emplace(op->number, x);
   if (collectives.size() < 2) return graph;
   Graph in_order{.outputs = {}, .sets = graph.sets};
   for (const auto& [number, collective] : collectives) in_order.outputs.push_back(collective);

@@ -149,13 +149,13 @@ std::vector<Tensor> Variable::former_values() const {
 Array Variable::array() const { return state_->stored()->read(); }
 
 void Variable::set(const Tensor& value) const {
-  check(value.shape() == shape() || std::holds_alternative<Constant>(value.node().op), "variable ", name(),
-        " of shape ", shape(), " is set to a value of shape ", value.shape());
+  check(value.shape() == shape() || is_a<Constant>(value), "variable ", name(), " of shape ", shape(),
+        " is set to a value of shape ", value.shape());
   const Tensor given = broadcast_to(value, shape());
   const Tensor whole = given.dtype() == dtype() ? given : cast(given, dtype());
   if (current_trace) return current_trace->record(state_, whole);
-  const auto* number = std::get_if<Constant>(&value.node().op);  // as it was given, not as its own type rounds it
-  const auto* input = std::get_if<Input>(&value.node().op);
+  const auto* number = op_as<Constant>(value);  // as it was given, not as its own type rounds it
+  const auto* input = op_as<Input>(value);
   check(number || (input && input->storage), "variable ", name(),
         " is set outside a Step to a value that is not computed; do so in a Step's body, or evaluate the value first");
   const Array full =
