@@ -19,7 +19,6 @@
 #include "nixie/core/passes/simplify.h"
 #include "nixie/core/rewrites/conv_forms.h"
 #include "nixie/core/state/graph_walk.h"
-#include "nixie/core/state/order_collectives.h"
 #include "nixie/core/state/variable_memory.h"
 
 namespace nixie {

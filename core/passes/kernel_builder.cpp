@@ -94,8 +94,7 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGra
   }
   int scalars = 0;
   for (const Tensor& x : topological(graph))
-    if (const auto* constant = op_as<Constant>(x); constant && !is_plain_number(constant->value))
-      scalar_of_[x.id()] = scalars++;
+    if (is_scalar(x)) scalar_of_[x.id()] = scalars++;
   for (const Tensor& output : graph.outputs) {
     const Shape& shape = output.shape();
     const Strides strides = has_variable_layout(output) ? layout_.variable(shape) : shape.row_major();

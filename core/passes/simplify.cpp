@@ -315,10 +315,9 @@ std::string signature(const Graph& graph) {
   std::unordered_map<const Node*, std::size_t> number;
   std::string text;
   for (const Tensor& x : topological(graph)) {
-    const auto* constant = op_as<Constant>(x);
     const auto* input = op_as<Input>(x);
     const bool of_variable = input && input->storage && input->storage->of_variable();  // its layout may differ
-    const bool leaf = input || (constant && !is_plain_number(constant->value));
+    const bool leaf = input || is_scalar(x);
     text += key(x.node().op.index(), leaf ? "" : op_key(x.node().op), of_variable, to_string(x.shape()),
                 to_string(x.dtype()));
     for (const Tensor& input : x.inputs()) text += key(number.at(input.id()));

@@ -2,6 +2,7 @@
 #include "nixie/core/state/graph_walk.h"
 
 #include <cmath>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -52,13 +53,27 @@ Graph rewritten(const Graph& graph, const WriteNode& by, const std::vector<Tenso
   return with_roots(graph, [&](const Tensor& root) { return done.at(root.id()); });
 }
 
-bool is_plain_number(double value) { return std::abs(value) <= 16 && value == std::floor(value); }
+// A collective's inputs were made before it, so no collective needs one of a larger number.
+Graph order_collectives(const Graph& graph) {
+  std::map<std::int64_t, Tensor> collectives;
+  for (const Tensor& x : topological(graph))
+    if (const auto* op = op_as<Collective>(x)) collectives.emplace(op->number, x);
+  if (collectives.size() < 2) return graph;
+  Graph in_order{.outputs = {}, .sets = graph.sets};
+  for (const auto& [number, collective] : collectives) in_order.outputs.push_back(collective);
+  in_order.outputs.insert(in_order.outputs.end(), graph.outputs.begin(), graph.outputs.end());
+  return rewritten(graph, with_inputs, topological(in_order));
+}
+
+bool is_scalar(const Tensor& x) {
+  const auto* constant = op_as<Constant>(x);
+  return constant && !(std::abs(constant->value) <= 16 && constant->value == std::floor(constant->value));
+}
 
 std::vector<double> scalars_of(const Graph& graph) {
   std::vector<double> scalars;
   for (const Tensor& x : topological(graph))
-    if (const auto* constant = op_as<Constant>(x); constant && !is_plain_number(constant->value))
-      scalars.push_back(constant->value);
+    if (is_scalar(x)) scalars.push_back(op_as<Constant>(x)->value);
   return scalars;
 }
 

@@ -22,12 +22,17 @@ using WriteNode = std::function<Tensor(const Tensor& x, std::vector<Tensor> inpu
 Graph rewritten(const Graph& graph, const WriteNode& by);
 Graph rewritten(const Graph& graph, const WriteNode& by, const std::vector<Tensor>& order);
 
+/// The same graph with nodes made anew, so that they are numbered by what the collectives need: first all that leads to
+/// the first one, then what leads to the next. So fusion sees them in the order in which every rank runs them. Itself
+/// where there are fewer than two.
+Graph order_collectives(const Graph& graph);
+
 /// The graph's Inputs in topological order: the first externals of its plan.
 std::vector<Tensor> leaves_of(const Graph& graph);
 
-/// Whether a number is a literal in a plan (0, 1, small integers) and not a scalar given to each run.
-bool is_plain_number(double value);
-/// The numbers of the graph's Constants that are not plain, in topological order.
+/// Whether x is a number that is given to each run, and no literal in a plan (0, 1, small integers).
+bool is_scalar(const Tensor& x);
+/// These numbers of a graph, in topological order.
 std::vector<double> scalars_of(const Graph& graph);
 
 }  // namespace nixie

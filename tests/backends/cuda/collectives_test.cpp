@@ -18,7 +18,7 @@
 #include "nixie/core/passes/layout.h"
 #include "nixie/core/passes/memory.h"
 #include "nixie/core/state/autograd.h"
-#include "nixie/core/state/order_collectives.h"
+#include "nixie/core/state/graph_walk.h"
 #include "nixie/core/step.h"
 #include "nixie/tests/compiler_log.h"
 #include "nixie/tests/cuda_plans_backend.h"
