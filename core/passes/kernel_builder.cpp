@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/stage_builder.h"
 #include "nixie/core/state/graph_walk.h"
@@ -29,8 +30,7 @@ std::string op_name(const FusionNode& unit) {
                         [](const Reduce& reduce) { return std::string(to_string(reduce.kind)); },
                         [](const Random&) { return std::string("random"); },
                         [](const Coordinate&) { return std::string("coordinate"); },
-                        [](const Matmul& matmul) { return product_name(matmul); },
-                        [](const Conv& conv) { return product_name(conv); },
+                        []<OneOf<Matmul, Conv> T>(const T& product) { return product_name(product); },
                         [](const RoundedProduct& rounded) {
                           return std::visit([](const auto& each) { return product_name(each); }, rounded.product) +
                                  " in " + rounded.sums.merge->name;
@@ -57,9 +57,9 @@ bool leads_to_any(const std::vector<std::set<int>>& after, int from, const std::
   std::vector<int> left{from};
   std::unordered_set<int> seen;
   while (!goals.empty() && !left.empty()) {
-    const int at = left.back();
+    const int node = left.back();
     left.pop_back();
-    for (int next : after[static_cast<std::size_t>(at)]) {
+    for (int next : after[at(node)]) {
       if (goals.count(next)) return true;
       if (seen.insert(next).second) left.push_back(next);
     }
@@ -116,7 +116,7 @@ KernelBuilder::KernelBuilder(const Graph& graph, const Layout& layout, FusionGra
 // of their own, so they write no slot that is read as well.
 void KernelBuilder::claim(const Tensor& root, int slot, bool is_read) {
   int writer = -1;
-  Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
+  Slot& target = plan_.slots[at(slot)];
   const auto base = units_.claimable(root, target.strides);
   if (const int u = base ? units_.of(*base) : -1; base && (u >= 0 || !is_read)) {
     if (slot_of_base_.emplace(base->id(), slot).second)
@@ -151,7 +151,7 @@ int KernelBuilder::slot_of(const Source& source) {
 
 // The strides of a value of this shape in a slot that was made for it, or for a reshape of it.
 Strides KernelBuilder::strides_in(int slot, const Shape& shape) const {
-  const Slot& target = plan_.slots[static_cast<std::size_t>(slot)];
+  const Slot& target = plan_.slots[at(slot)];
   return target.shape == shape ? target.strides : shape.row_major();
 }
 
@@ -167,50 +167,45 @@ Access KernelBuilder::access(const Written& target, const Kernel& kernel) const 
   const View view = is_reshaped ? *compose(target.view, Reshape{}, kernel.domain) : target.view;
   Access access{
       .slot = target.slot, .offset = view.offset, .strides = view.strides, .inside = view.inside, .fill = view.fill};
-  for (int axis = 0; axis < kernel.domain.rank(); ++axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    if (view.shape[axis] != kernel.domain[axis]) access.strides[at] = 0;  // a kept value under a reduced axis
-    if (view.shape[axis] == 1) access.strides[at] = 0;
-  }
+  for (int axis = 0; axis < kernel.domain.rank(); ++axis)  // a kept value repeats along a reduced axis
+    if (view.shape[axis] != kernel.domain[axis] || view.shape[axis] == 1) access.strides[at(axis)] = 0;
   return access;
 }
 
 std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& groups) {
   group_of_.assign(units_.all().size(), -1);
   for (std::size_t g = 0; g < groups.size(); ++g)
-    for (int u : groups[g].units) group_of_[static_cast<std::size_t>(u)] = static_cast<int>(g);
+    for (int u : groups[g].units) group_of_[at(u)] = static_cast<int>(g);
   std::vector<std::set<int>> after(groups.size());
   stored_.assign(units_.all().size(), 0);
   std::vector<char> is_viewed(units_.all().size(), 0);
-  auto group = [&](int u) { return group_of_[static_cast<std::size_t>(u)]; };
+  auto group = [&](int u) { return group_of_[at(u)]; };
   for (const Edge& edge : units_.edges()) {
     if (group(edge.from) == group(edge.to)) continue;
-    stored_[static_cast<std::size_t>(edge.from)] = 1;
-    is_viewed[static_cast<std::size_t>(edge.from)] |= edge.kind != EdgeKind::direct;
-    after[static_cast<std::size_t>(group(edge.from))].insert(group(edge.to));
+    stored_[at(edge.from)] = 1;
+    is_viewed[at(edge.from)] |= edge.kind != EdgeKind::direct;
+    after[at(group(edge.from))].insert(group(edge.to));
   }
+  const int count = static_cast<int>(units_.all().size());
   // What a kernel stores in a concat, others read there.
-  for (std::size_t u = 0; u < stored_.size(); ++u) {
-    const int part = static_cast<int>(u), from = units_.part(part) ? units_.of(unit(part).value) : -1;
+  for (int part = 0; part < count; ++part) {
+    const int from = units_.part(part) ? units_.of(unit(part).value) : -1;
     if (from < 0 || is_root(from) || group(from) != group(part)) continue;
-    char& is_stored = stored_[static_cast<std::size_t>(from)];
-    if (is_stored && !is_viewed[static_cast<std::size_t>(from)]) is_stored = !units_.store_in_concat(part);
+    char& is_stored = stored_[at(from)];
+    if (is_stored && !is_viewed[at(from)]) is_stored = !units_.store_in_concat(part);
   }
-  for (std::size_t u = 0; u < stored_.size(); ++u) {
-    const bool copy = unit(static_cast<int>(u)).kind == FusionNode::Kind::copy;
-    if (copy || slot_of_base_.count(unit(static_cast<int>(u)).value.id()) || extra_.count(static_cast<int>(u)))
-      stored_[u] = 1;
-  }
+  for (int u = 0; u < count; ++u)
+    if (unit(u).kind == FusionNode::Kind::copy || is_root(u)) stored_[at(u)] = 1;
   // Who reads a Variable's old value runs before who writes the new one.
   std::map<int, std::set<int>> readers;
-  for (std::size_t u = 0; u < units_.all().size(); ++u)
-    for (const Tensor& x : unit(static_cast<int>(u)).inputs()) {
+  for (int u = 0; u < count; ++u)
+    for (const Tensor& x : unit(u).inputs()) {
       if (is_a<Constant>(x) || units_.of(x) >= 0) continue;
-      const Source source = units_.source(x, reading_of(unit(static_cast<int>(u))));
+      const Source source = units_.source(x, reading_of(unit(u)));
       const auto slot = slot_of_base_.find(source.base.id());
       const bool is_old = units_.writers(source).empty();
       if (is_old && slot != slot_of_base_.end() && writer_of_leaf_.count(slot->second))
-        readers[slot->second].insert(group(static_cast<int>(u)));
+        readers[slot->second].insert(group(u));
     }
   for (auto& [slot, writer] : writer_of_leaf_) {
     const int home = group(writer);
@@ -220,97 +215,94 @@ std::vector<std::set<int>> KernelBuilder::place(const std::vector<FusedGroup>& g
       divert(slot, writer);
       continue;
     }
-    for (int reader : before) after[static_cast<std::size_t>(reader)].insert(home);
+    for (int reader : before) after[at(reader)].insert(home);
   }
   sinks_.assign(groups.size(), 1);
   for (const Edge& edge : units_.edges())
-    if (group(edge.from) != group(edge.to)) sinks_[static_cast<std::size_t>(group(edge.from))] = 0;
+    if (group(edge.from) != group(edge.to)) sinks_[at(group(edge.from))] = 0;
   return after;
 }
 
 // Writes a Variable's new value to a slot of its own first, and copies it over when everybody has read the old one.
 void KernelBuilder::divert(int slot, int writer) {
-  const Slot target = plan_.slots[static_cast<std::size_t>(slot)];
-  plan_.slots.push_back(
-      {.name = target.name + " (new)", .dtype = target.dtype, .shape = target.shape, .strides = target.strides});
-  const int fresh = static_cast<int>(plan_.slots.size()) - 1;
+  const int fresh = add_new_value(slot);
   if (unit(writer).kind == FusionNode::Kind::copy) {
     slot_of_copy_[writer] = fresh;
-  } else if (auto extra = extra_.find(writer);
-             extra != extra_.end() && std::count(extra->second.begin(), extra->second.end(), slot)) {
-    std::replace(extra->second.begin(), extra->second.end(), slot, fresh);
+  } else if (auto extra = extra_.find(writer); extra != extra_.end() && std::ranges::count(extra->second, slot)) {
+    std::ranges::replace(extra->second, slot, fresh);
   } else {
     slot_of_base_[unit(writer).value.id()] = fresh;
   }
-  add_last_copy(fresh, slot);
 }
 
-void KernelBuilder::add_last_copy(int from, int to) {
-  const Slot& slot = plan_.slots[static_cast<std::size_t>(to)];
+// A slot of its own for a Variable's new value, which is copied over at the end.
+int KernelBuilder::add_new_value(int variable) {
+  const Slot slot = plan_.slots[at(variable)];
+  plan_.slots.push_back(
+      {.name = slot.name + " (new)", .dtype = slot.dtype, .shape = slot.shape, .strides = slot.strides});
+  const int fresh = static_cast<int>(plan_.slots.size()) - 1;
   Kernel kernel{.label = "copy " + slot.name, .domain = slot.shape};
-  kernel.loads.push_back({.slot = from, .strides = slot.strides});
-  kernel.stores.push_back({.slot = to, .strides = slot.strides});
+  kernel.loads.push_back({.slot = fresh, .strides = slot.strides});
+  kernel.stores.push_back({.slot = variable, .strides = slot.strides});
   Stage stage;
   stage.body.push_back({.primitive = Primitive::load, .type = compute_dtype(slot.dtype)});
   stage.stores.push_back({});
   kernel.stages.push_back(std::move(stage));
   last_.push_back(std::move(kernel));
+  return fresh;
 }
 
 // A Variable may be written by a kernel that reads it only at the same positions and in no later stage. Else the new
 // value goes to a slot of its own, where later kernels read it, and is copied over at the end.
 void KernelBuilder::protect_variables(const FusedGroup& group, Kernel& kernel) {
-  for (std::size_t at = 0; at < kernel.stages.size(); ++at)
-    for (const Store& store : kernel.stages[at].stores) {
-      Access& target = kernel.stores[static_cast<std::size_t>(store.access)];
+  for (std::size_t stage = 0; stage < kernel.stages.size(); ++stage)
+    for (const Store& store : kernel.stages[stage].stores) {
+      Access& target = kernel.stores[at(store.access)];
       if (!writer_of_leaf_.count(target.slot)) continue;
       bool safe = true;
       for (std::size_t load = 0; load < kernel.loads.size(); ++load) {
         const Access& read = kernel.loads[load];
         if (read.slot != target.slot) continue;
         safe &= read.strides == target.strides && read.offset == target.offset && read.inside.empty();
-        for (std::size_t later = at + 1; later < kernel.stages.size(); ++later)
+        for (std::size_t later = stage + 1; later < kernel.stages.size(); ++later)
           for (const Instruction& step : kernel.stages[later].body)
             safe &= !(step.primitive == Primitive::load && step.index == static_cast<int>(load));
       }
       if (kernel.head)
         for (const Operand& operand : kernel.head->operands) safe &= operand.slot != target.slot;
       if (safe) continue;
-      const Slot slot = plan_.slots[static_cast<std::size_t>(target.slot)];
-      plan_.slots.push_back(
-          {.name = slot.name + " (new)", .dtype = slot.dtype, .shape = slot.shape, .strides = slot.strides});
-      const int fresh = static_cast<int>(plan_.slots.size()) - 1;
+      const int fresh = add_new_value(target.slot);
       for (int u : group.units)
         if (const auto base = slot_of_base_.find(unit(u).value.id());
             base != slot_of_base_.end() && base->second == target.slot)
           base->second = fresh;
-      add_last_copy(fresh, std::exchange(target.slot, fresh));
+      target.slot = fresh;
     }
+}
+
+Head KernelBuilder::head_of(const FusionNode& member) {
+  Head head{.dtype = plan_dtype(member.value.dtype())};
+  std::visit(
+      overloaded{
+          [&]<OneOf<Matmul, Conv, RoundedProduct, Pool, Gather, Scatter, ArgSort, Scan, Collective> T>(const T& op) {
+            head.op = op;
+          },
+          []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random> T>(
+              const T&) {
+            fail(Fault::usage, "fuse: an op was taken for a head that has no loop of its own; this is a bug in nixie");
+          }},
+      member.value.node().op);
+  for (const Tensor& x : member.value.inputs()) {
+    const Source source = units_.source(x, reading_of(member));
+    head.operands.push_back({slot_of(source), source.view.offset, x.shape(), source.view.strides});
+  }
+  return head;
 }
 
 Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
   Kernel kernel{.domain = group.domain, .reduced = group.reduced};
-  for (int u : group.units) {
-    const FusionNode& member = unit(u);
-    if (member.kind == FusionNode::Kind::head) {
-      Head head{.dtype = plan_dtype(member.value.dtype())};
-      std::visit(
-          overloaded{
-              [&]<OneOf<Matmul, Conv, RoundedProduct, Pool, Gather, Scatter, ArgSort, Scan, Collective> T>(
-                  const T& op) { head.op = op; },
-              []<OneOf<Constant, Input, Map, Coordinate, Reduce, Expand, Reshape, Permute, Slice, Pad, Concat, Random>
-                     T>(const T&) {
-                fail(Fault::usage,
-                     "fuse: an op was taken for a head that has no loop of its own; this is a bug in nixie");
-              }},
-          member.value.node().op);
-      for (const Tensor& x : member.value.inputs()) {
-        const Source source = units_.source(x, reading_of(member));
-        head.operands.push_back({slot_of(source), source.view.offset, x.shape(), source.view.strides});
-      }
-      kernel.head = std::move(head);
-    }
-  }
+  for (int u : group.units)
+    if (unit(u).kind == FusionNode::Kind::head) kernel.head = head_of(unit(u));
   std::vector<std::string> names;
   for (int u : group.units)
     if (names.empty() || names.back() != op_name(unit(u))) names.push_back(op_name(unit(u)));
@@ -323,7 +315,7 @@ Kernel KernelBuilder::kernel_of(const FusedGroup& group) {
 
 Plan KernelBuilder::build(const std::vector<FusedGroup>& groups, const std::vector<int>& order) {
   for (int g : order) {
-    Kernel kernel = kernel_of(groups[static_cast<std::size_t>(g)]);
+    Kernel kernel = kernel_of(groups[at(g)]);
     if (!kernel.stages.empty()) plan_.kernels.push_back(std::move(kernel));
   }
   for (Kernel& copy : last_) plan_.kernels.push_back(std::move(copy));

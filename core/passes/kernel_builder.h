@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/fuse.h"
 #include "nixie/core/passes/fusion_graph.h"
 
@@ -28,17 +29,18 @@ class KernelBuilder {
     int slot = 0;
     View view = {};
   };
-  const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
+  const FusionNode& unit(int u) const { return units_.all()[at(u)]; }
   int add_slot(const Tensor& x, const Strides& strides, bool external, const std::string& name);
   void claim(const Tensor& root, int slot, bool is_read = false);
   int slot_of(const Source& source);
   Written written(int u);
   Strides strides_in(int slot, const Shape& shape) const;
   Access access(const Written& target, const Kernel& kernel) const;
+  Head head_of(const FusionNode& member);
   Kernel kernel_of(const FusedGroup& group);
   void protect_variables(const FusedGroup& group, Kernel& kernel);
   void divert(int slot, int writer);
-  void add_last_copy(int from, int to);
+  int add_new_value(int variable);
 
   const Layout& layout_;
   FusionGraph& units_;
