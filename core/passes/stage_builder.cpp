@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/passes/view.h"
 
@@ -35,17 +36,17 @@ bool StageBuilder::kept(int u) const {
   return unit.kind == FusionNode::Kind::reduce || (unit.domain != group_.domain && !group_.reduced.empty());
 }
 
+// The unit of an input, or of the value that it repeats.
+int StageBuilder::unit_read(const Tensor& x) const { return builder_.units_.of(is_a<Expand>(x) ? x.inputs()[0] : x); }
+
 // How many reductions must be finished before a unit's value can be computed.
 int StageBuilder::level(int u) {
   if (const auto found = levels_.find(u); found != levels_.end()) return found->second;
   int deepest = 0;
   const FusionNode& unit = builder_.unit(u);
   if (unit.kind != FusionNode::Kind::head)
-    for (const Tensor& x : unit.inputs()) {
-      const bool expands = is_a<Expand>(x);
-      const int input = builder_.units_.of(expands ? x.inputs()[0] : x);
-      if (inside(input)) deepest = std::max(deepest, level(input));
-    }
+    for (const Tensor& x : unit.inputs())
+      if (const int input = unit_read(x); inside(input)) deepest = std::max(deepest, level(input));
   return levels_[u] = deepest + (unit.kind == FusionNode::Kind::reduce ? 1 : 0);
 }
 
@@ -53,10 +54,8 @@ int StageBuilder::level(int u) {
 bool StageBuilder::needed_later(int u) {
   for (int user : group_.units) {
     if (user == u || (kept(user) && level(user) == level(u))) continue;
-    for (const Tensor& x : builder_.unit(user).inputs()) {
-      const bool expands = is_a<Expand>(x);
-      if (builder_.units_.of(expands ? x.inputs()[0] : x) == u) return true;
-    }
+    if (std::ranges::any_of(builder_.unit(user).inputs(), [&](const Tensor& x) { return unit_read(x) == u; }))
+      return true;
   }
   return false;
 }
@@ -81,16 +80,12 @@ void StageBuilder::stage(int at, bool full) {
       const Tensor& x = unit.value.inputs()[0];
       const auto kind = std::get<Reduce>(unit.value.node().op).kind;
       const int reg = value(x, gives_position(kind) ? natural_type(x) : natural_type(unit.value));
-      carried_[u] = static_cast<int>(kernel_.carried.size());
-      kernel_.carried.push_back(plan_dtype(natural_type(unit.value)));
-      stage.reductions.push_back({kind, reg, carried_[u]});
+      stage.reductions.push_back({kind, reg, carry(u)});
     }
     if (kept(u) == full || level(u) != at) continue;
     if (!full && unit.kind == FusionNode::Kind::map && needed_later(u)) {
       const int reg = unit_value(u);
-      carried_[u] = static_cast<int>(kernel_.carried.size());
-      kernel_.carried.push_back(plan_dtype(natural_type(unit.value)));
-      stage.carries.push_back({reg, carried_[u]});
+      stage.carries.push_back({reg, carry(u)});
     }
     if (!stored) continue;
     // A store rounds to the slot's type by itself.
@@ -110,23 +105,37 @@ void StageBuilder::stage(int at, bool full) {
   stage_ = nullptr;
 }
 
+// A new carried value, which is the unit's for later stages.
+int StageBuilder::carry(int u) {
+  kernel_.carried.push_back(plan_dtype(natural_type(builder_.unit(u).value)));
+  return carried_[u] = static_cast<int>(kernel_.carried.size()) - 1;
+}
+
 int StageBuilder::emit(Instruction instruction) {
   instruction.type = plan_dtype(instruction.type);
   auto& body = stage_->body;
-  const auto same = std::find(body.begin(), body.end(), instruction);
+  const auto same = std::ranges::find(body, instruction);
   if (same != body.end()) return static_cast<int>(same - body.begin());
   body.push_back(instruction);
   return static_cast<int>(body.size()) - 1;
 }
 
+int StageBuilder::number(double value, Dtype type) {
+  return emit({.primitive = Primitive::constant, .type = type, .value = value});
+}
+
+int StageBuilder::apply(Primitive primitive, Dtype type, int a, int b, int c) {
+  return emit({.primitive = primitive, .type = type, .args = {a, b, c}});
+}
+
 int StageBuilder::convert(int reg, Dtype type) {
-  const Instruction& from = stage_->body[static_cast<std::size_t>(reg)];
+  const Instruction& from = stage_->body[at(reg)];
   if (from.type == type) return reg;
   if (from.primitive == Primitive::cast) {  // 1 and 0 survive a trip through integers: take what was there before
-    const Instruction& before = stage_->body[static_cast<std::size_t>(from.args[0])];
+    const Instruction& before = stage_->body[at(from.args[0])];
     if (is_boolean(before.primitive)) return convert(from.args[0], type);
   }
-  return emit({.primitive = Primitive::cast, .type = type, .args = {reg, -1, -1}});
+  return apply(Primitive::cast, type, reg);
 }
 
 // The number of one type as that of another, saturating; that of u64 is in a register of i64.
@@ -142,32 +151,31 @@ int StageBuilder::convert(int reg, Dtype from, Dtype to) {
 // casts saturate, arithmetic wraps around, as in numpy.
 int StageBuilder::narrowed(int reg, Dtype dtype, bool wraps) {
   const Dtype type = type_of(reg);
-  const auto apply = [&](Primitive primitive, double operand) {
-    const int other = emit({.primitive = Primitive::constant, .type = type, .value = operand});
-    reg = emit({.primitive = primitive, .type = type, .args = {reg, other, -1}});
+  const auto with = [&](Primitive primitive, double operand) {
+    reg = apply(primitive, type, reg, number(operand, type));
   };
   const int bits = static_cast<int>(8 * size_of(dtype)), above = static_cast<int>(8 * size_of(type)) - bits;
   const double values = std::ldexp(1, bits);
   if (above == 0) return reg;
   if (!wraps) {
-    apply(Primitive::max, is_unsigned(dtype) ? 0 : -values / 2);
-    apply(Primitive::min, is_unsigned(dtype) ? values - 1 : values / 2 - 1);
+    with(Primitive::max, is_unsigned(dtype) ? 0 : -values / 2);
+    with(Primitive::min, is_unsigned(dtype) ? values - 1 : values / 2 - 1);
   } else if (is_unsigned(dtype)) {
-    apply(Primitive::bit_and, values - 1);
+    with(Primitive::bit_and, values - 1);
   } else {
-    apply(Primitive::shift_left, above);
-    apply(Primitive::shift_right, above);
+    with(Primitive::shift_left, above);
+    with(Primitive::shift_right, above);
   }
   return reg;
 }
 
 // Whether the number is other than 0, before it is converted: 0.5 is true. ~ of a bool flips it.
 int StageBuilder::as_bool(int reg, ResultType result) {
-  if (is_boolean(stage_->body[static_cast<std::size_t>(reg)].primitive)) return reg;
+  if (is_boolean(stage_->body[at(reg)].primitive)) return reg;
   const bool bits = result == ResultType::integer;
   const Dtype type = type_of(reg);
-  const int other = emit({.primitive = Primitive::constant, .type = type, .value = bits ? 1.0 : 0.0});
-  return emit({.primitive = bits ? Primitive::bit_and : Primitive::not_equal, .type = type, .args = {reg, other, -1}});
+  const int other = number(bits ? 1 : 0, type);
+  return apply(bits ? Primitive::bit_and : Primitive::not_equal, type, reg, other);
 }
 
 // A number as its type of 16 or 8 bits holds it, if it may have more digits than f32, by way of which it would be
@@ -178,16 +186,14 @@ int StageBuilder::rounded_once(int reg, const Tensor& half) {
   if (type == Dtype::f32 || (from != Dtype::f64 && !is_integer)) return reg;
   if (type == Dtype::i64) reg = odd_where_cut(reg);
   const int wide = convert(reg, from, Dtype::f64);
-  return emit({.primitive = rounding_to(half.dtype()), .type = Dtype::f64, .args = {wide, -1, -1}});
+  return apply(rounding_to(half.dtype()), Dtype::f64, wide);
 }
 
 // The same for a double: a large integer without its last 16 bits, the one before them set if any of them is.
 int StageBuilder::odd_where_cut(int reg) {
-  const auto number = [&](double value) {
-    return emit({.primitive = Primitive::constant, .type = Dtype::i64, .value = value});
-  };
+  const auto number = [&](double value) { return this->number(value, Dtype::i64); };
   const auto apply = [&](Primitive primitive, int a, int b, int c = -1) {
-    return emit({.primitive = primitive, .type = Dtype::i64, .args = {a, b, c}});
+    return this->apply(primitive, Dtype::i64, a, b, c);
   };
   const int any = apply(Primitive::not_equal, apply(Primitive::bit_and, reg, number(0xffff)), number(0));
   const int above = apply(Primitive::bit_and, reg, number(-0x1p16));
@@ -207,20 +213,15 @@ int StageBuilder::natural(const Tensor& x, Dtype wanted) {
     if (scalar != builder_.scalar_of_.end())
       return is_wide ? unsigned_.scalar(scalar->second)
                      : emit({.primitive = Primitive::scalar, .type = wanted, .index = scalar->second});
-    const double number = is_wide ? bits_of_u64(constant->value) : constant->value;
-    return emit({.primitive = Primitive::constant, .type = wanted, .value = number});
+    return number(is_wide ? bits_of_u64(constant->value) : constant->value, wanted);
   }
   const int u = builder_.units_.of(x);
   if (inside(u)) return unit_value(u);
-  if (is_a<Expand>(x)) {
-    const int below = builder_.units_.of(x.inputs()[0]);
-    if (inside(below)) return carried(below);
-  }
-  if (is_a<Reshape>(x)) {  // of the kernel's head
-    const int below = builder_.units_.of(x.inputs()[0]);
-    if (inside(below) && builder_.unit(below).kind == FusionNode::Kind::head) return unit_value(below);
-  }
-  return load(x);
+  const int below = is_a<Expand, Reshape>(x) ? builder_.units_.of(x.inputs()[0]) : -1;
+  if (!inside(below)) return load(x);
+  if (is_a<Expand>(x)) return carried(below);
+  // A reshape of the kernel's head is read from its register.
+  return builder_.unit(below).kind == FusionNode::Kind::head ? unit_value(below) : load(x);
 }
 
 int StageBuilder::carried(int u) {
@@ -232,34 +233,22 @@ int StageBuilder::unit_value(int u) {
   const FusionNode& unit = builder_.unit(u);
   // Reductions, and kept values of earlier stages, are carried; full values are computed again where they are needed.
   if (unit.kind == FusionNode::Kind::reduce || (!stage_->full && carried_.count(u))) return carried(u);
-  int reg = 0;
-  switch (unit.kind) {
-    case FusionNode::Kind::head:
-      reg = emit({.primitive = Primitive::head, .type = natural_type(unit.value)});
-      break;
-    case FusionNode::Kind::copy:
-      reg = value(unit.value, natural_type(unit.value));
-      break;
-    case FusionNode::Kind::map:
-    case FusionNode::Kind::reduce:
-      reg = map_value(unit.value);
-      if (is_rounded_cast(unit)) {
-        reg = emit({.primitive = rounding_to(unit.value.dtype()), .type = Dtype::f32, .args = {reg, -1, -1}});
-      }
-      break;
-  }
-  registers_[u] = reg;
-  return reg;
+  const Dtype type = natural_type(unit.value);
+  int reg = unit.kind == FusionNode::Kind::head   ? apply(Primitive::head, type, -1)
+            : unit.kind == FusionNode::Kind::copy ? value(unit.value, type)
+                                                  : map_value(unit.value);
+  if (is_rounded_cast(unit)) reg = apply(rounding_to(unit.value.dtype()), Dtype::f32, reg);
+  return registers_[u] = reg;
 }
 
 int StageBuilder::load(const Tensor& x) {
   Source source = builder_.units_.source(x);
   if (x.dtype() == Dtype::u64) source.view.fill = bits_of_u64(std::max(source.view.fill, 0.0));
   if (reads_nothing(source.view))  // positions that are kept exist where those of an empty domain do not
-    return emit({.primitive = Primitive::constant, .type = natural_type(x), .value = source.view.fill});
+    return number(source.view.fill, natural_type(x));
   Access access = builder_.access({builder_.slot_of(source), source.view}, kernel_);
   auto& loads = kernel_.loads;
-  auto found = std::find(loads.begin(), loads.end(), access);
+  auto found = std::ranges::find(loads, access);
   if (found == loads.end()) found = loads.insert(loads.end(), std::move(access));
   return emit(
       {.primitive = Primitive::load, .type = natural_type(x), .index = static_cast<int>(found - loads.begin())});
@@ -284,11 +273,10 @@ int StageBuilder::map_value(const Tensor& x) {
     Instruction instruction = step;
     instruction.type = type;
     for (int& arg : instruction.args)
-      if (arg >= 0) arg = registers[static_cast<std::size_t>(arg)];
-    registers.push_back(step.primitive == Primitive::parameter
-                            ? value(x.inputs()[static_cast<std::size_t>(step.index)], type)
-                        : type == Dtype::u64 ? unsigned_.step(instruction)
-                                             : emit(instruction));
+      if (arg >= 0) arg = registers[at(arg)];
+    registers.push_back(step.primitive == Primitive::parameter ? value(x.inputs()[at(step.index)], type)
+                        : type == Dtype::u64                   ? unsigned_.step(instruction)
+                                                               : emit(instruction));
   }
   int reg = registers.back();
   const ResultType result = info.traits.result;

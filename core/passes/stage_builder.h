@@ -26,7 +26,11 @@ class StageBuilder {
   int load(const Tensor& x);
   int carried(int u);
   int emit(Instruction instruction);
-  Dtype type_of(int reg) const { return stage_->body[static_cast<std::size_t>(reg)].type; }
+  int number(double value, Dtype type);
+  int apply(Primitive primitive, Dtype type, int a, int b = -1, int c = -1);
+  int carry(int u);
+  int unit_read(const Tensor& x) const;
+  Dtype type_of(int reg) const { return stage_->body[at(reg)].type; }
   int convert(int reg, Dtype type);
   int convert(int reg, Dtype from, Dtype type);
   int rounded_once(int reg, const Tensor& half);
