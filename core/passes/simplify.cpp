@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
@@ -43,21 +44,17 @@ std::string op_key(const Op& op) {
                                      i.has_variable_layout);
                         },
                         [](const Map& m) { return key(fmt::ptr(m.op.get())); },
-                        [](const Coordinate& c) { return key(c.axis); },
+                        []<OneOf<Coordinate, Concat, Gather> T>(const T& o) { return key(o.axis); },
                         [](const Reduce& r) { return key(static_cast<int>(r.kind), list(r.axes)); },
-                        [](const Expand&) { return std::string("expand"); },
-                        [](const Reshape&) { return std::string("reshape"); },
+                        []<OneOf<Expand, Reshape> T>(const T&) { return std::string(); },
                         [](const Permute& p) { return key(list(p.order)); },
                         [](const Slice& s) { return key(list(s.start), list(s.step)); },
                         [](const Pad& p) { return key(list(p.low), list(p.high), p.value); },
-                        [](const Concat& c) { return key(c.axis); },
-                        [](const Gather& g) { return key(g.axis); },
                         [](const Scatter& s) { return key(s.axis, static_cast<int>(s.kind)); },
                         [](const ArgSort& s) { return key(s.axis, s.descending); },
                         [](const Scan& s) { return key(static_cast<int>(s.kind), s.axis, s.reverse, s.exclusive); },
                         [](const Random& r) { return key(static_cast<int>(r.kind), r.stream, r.first); },
-                        [](const Matmul& m) { return product_key(m); },
-                        [](const Conv& c) { return product_key(c); },
+                        []<OneOf<Matmul, Conv> T>(const T& product) { return product_key(product); },
                         [](const RoundedProduct& r) {
                           return key(std::visit([](const auto& each) { return product_key(each); }, r.product),
                                      r.sums.every, fmt::ptr(r.sums.merge.get()));
@@ -81,7 +78,7 @@ bool is_primitive(const ElementwiseInfo& op, Primitive primitive) {
   if (op.formula.arity != count || static_cast<int>(body.size()) != count + 1 || body.back().primitive != primitive)
     return false;
   for (int i = 0; i < count; ++i)
-    if (body.back().args[static_cast<std::size_t>(i)] != i) return false;
+    if (body.back().args[at(i)] != i) return false;
   return true;
 }
 
@@ -89,6 +86,24 @@ bool is_number(const Tensor& x, double value) {
   const auto* constant = op_as<Constant>(x);
   return constant && constant->value == value;
 }
+
+// The primitives whose results are exact in doubles; functions of a backend may round otherwise.
+struct Exact {
+  Primitive primitive;
+  double (*result)(double a, double b, double c);
+};
+constexpr Exact kExact[] = {
+    {Primitive::abs, [](double a, double, double) { return std::abs(a); }},
+    {Primitive::less, [](double a, double b, double) -> double { return a < b; }},
+    {Primitive::less_equal, [](double a, double b, double) -> double { return a <= b; }},
+    {Primitive::is_nan, [](double a, double, double) -> double { return std::isnan(a); }},
+    {Primitive::select, [](double a, double b, double c) { return a != 0 ? b : c; }},
+    {Primitive::neg, [](double a, double, double) { return -a; }},
+    {Primitive::add, [](double a, double b, double) { return a + b; }},
+    {Primitive::sub, [](double a, double b, double) { return a - b; }},
+    {Primitive::mul, [](double a, double b, double) { return a * b; }},
+    {Primitive::div, [](double a, double b, double) { return a / b; }},
+};
 
 constexpr int kMostOfProduct = 32;  // nodes of a product that is taken apart; what it shares is visited again
 
@@ -103,8 +118,8 @@ class Simplifier {
     if (const auto* outer = std::get_if<Permute>(&op)) {
       if (const auto* inner = op_as<Permute>(*x)) {
         Permute both;
-        for (int axis : outer->order) both.order.push_back(inner->order[static_cast<std::size_t>(axis)]);
-        if (std::is_sorted(both.order.begin(), both.order.end())) return x->inputs()[0];
+        for (int axis : outer->order) both.order.push_back(inner->order[at(axis)]);
+        if (std::ranges::is_sorted(both.order)) return x->inputs()[0];
         return rewrite(both, x->inputs(), shape, dtype);
       }
     }
@@ -165,16 +180,15 @@ class Simplifier {
       left.pop_back();
       const auto* map = op_as<Map>(at);
       const std::vector<Tensor>& inputs = at.inputs();
-      const bool is_product =
-          map && (is_primitive(*map->op, Primitive::mul) || is_primitive(*map->op, Primitive::neg)) &&
-          std::all_of(inputs.begin(), inputs.end(), [&](const Tensor& y) { return y.dtype() == at.dtype(); });
+      const bool is_product = map &&
+                              (is_primitive(*map->op, Primitive::mul) || is_primitive(*map->op, Primitive::neg)) &&
+                              std::ranges::all_of(inputs, [&](const Tensor& y) { return y.dtype() == at.dtype(); });
       const Tensor* of = is_a<Expand>(at) ? &inputs[0] : nullptr;
       if (is_product && visited < kMostOfProduct) {
         product.negative ^= inputs.size() == 1;
         (inputs.size() == 1 ? product.neg : product.mul) = at.node().op;
         left.insert(left.end(), inputs.rbegin(), inputs.rend());
-      } else if (of && std::all_of(reduce.axes.begin(), reduce.axes.end(),
-                                   [&](int axis) { return of->shape()[axis] == 1; })) {
+      } else if (of && std::ranges::all_of(reduce.axes, [&](int axis) { return of->shape()[axis] == 1; })) {
         product.common.push_back(rewrite(Expand{}, {*of}, shape, at.dtype()));
       } else {
         product.factors.push_back(at);
@@ -188,8 +202,7 @@ class Simplifier {
   Tensor factored(const Reduce& reduce, const Tensor& x, const Shape& shape, Dtype dtype) {
     if (reduce.kind != ReduceKind::sum || !is_floating(dtype) || x.dtype() != dtype) return {};
     const Product product = factors_of(x, reduce, shape);
-    const bool any = std::any_of(product.factors.begin(), product.factors.end(),
-                                 [](const Tensor& factor) { return !is_a<Constant>(factor); });
+    const bool any = std::ranges::any_of(product.factors, [](const Tensor& factor) { return !is_a<Constant>(factor); });
     if (product.common.empty() || !any) return {};
     Tensor sum = product.factors[0];
     for (std::size_t i = 1; i < product.factors.size(); ++i)
@@ -230,61 +243,28 @@ class Simplifier {
     std::vector<double> values;
     for (const Tensor& x : inputs)
       if (!is_a<Constant>(x) || (dtype == Dtype::boolean && !is_floating(x.dtype()))) return {};
-    if (op.traits.result == ResultType::cast && dtype != Dtype::f64) {
-      const double value = op_as<Constant>(inputs[0])->value;
-      if (dtype == Dtype::boolean) return value != 0 ? 1 : 0;
-      return visit_dtype(dtype, [&](auto type) { return convert<double>(convert<decltype(type)>(value)); });
-    }
-    if (!is_floating(dtype) && dtype != Dtype::boolean) return {};
     const auto held = [](double value, Dtype type) {
       return visit_dtype(type, [&](auto held) { return convert<double>(convert<decltype(held)>(value)); });
     };
-    const bool compares = std::any_of(op.formula.body.begin(), op.formula.body.end(), [](const Instruction& step) {
+    if (op.traits.result == ResultType::cast && dtype != Dtype::f64)
+      return held(op_as<Constant>(inputs[0])->value, dtype);
+    if (!is_floating(dtype) && dtype != Dtype::boolean) return {};
+    const bool compares = std::ranges::any_of(op.formula.body, [](const Instruction& step) {
       return step.primitive == Primitive::less || step.primitive == Primitive::less_equal ||
              step.primitive == Primitive::is_nan;
     });
     for (const Instruction& step : op.formula.body) {
-      auto arg = [&](std::size_t i) { return values[static_cast<std::size_t>(step.args[i])]; };
-      switch (step.primitive) {
-        case Primitive::parameter:
-          values.push_back(op_as<Constant>(inputs[static_cast<std::size_t>(step.index)])->value);
-          if (compares) values.back() = held(values.back(), inputs[static_cast<std::size_t>(step.index)].dtype());
-          break;
-        case Primitive::constant:
-          values.push_back(step.value);
-          break;
-        case Primitive::abs:
-          values.push_back(std::abs(arg(0)));
-          break;
-        case Primitive::less:
-          values.push_back(arg(0) < arg(1));
-          break;
-        case Primitive::less_equal:
-          values.push_back(arg(0) <= arg(1));
-          break;
-        case Primitive::is_nan:
-          values.push_back(std::isnan(arg(0)));
-          break;
-        case Primitive::select:
-          values.push_back(arg(0) != 0 ? arg(1) : arg(2));
-          break;
-        case Primitive::neg:
-          values.push_back(-arg(0));
-          break;
-        case Primitive::add:
-          values.push_back(arg(0) + arg(1));
-          break;
-        case Primitive::sub:
-          values.push_back(arg(0) - arg(1));
-          break;
-        case Primitive::mul:
-          values.push_back(arg(0) * arg(1));
-          break;
-        case Primitive::div:
-          values.push_back(arg(0) / arg(1));
-          break;
-        default:  // left to the backend, whose functions may round otherwise
-          return {};
+      if (step.primitive == Primitive::parameter) {
+        const Tensor& number = inputs[at(step.index)];
+        const double value = op_as<Constant>(number)->value;
+        values.push_back(compares ? held(value, number.dtype()) : value);
+      } else if (step.primitive == Primitive::constant) {
+        values.push_back(step.value);
+      } else {
+        const auto exact = std::ranges::find(kExact, step.primitive, &Exact::primitive);
+        if (exact == std::end(kExact)) return {};
+        const auto arg = [&](std::size_t i) { return step.args[i] < 0 ? 0 : values[at(step.args[i])]; };
+        values.push_back(exact->result(arg(0), arg(1), arg(2)));
       }
     }
     return values.back();
