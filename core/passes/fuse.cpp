@@ -5,10 +5,14 @@
 #include "nixie/core/passes/fuse.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <queue>
+#include <ranges>
 #include <set>
 #include <utility>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/passes/fusion_graph.h"
 #include "nixie/core/passes/kernel_builder.h"
 #include "nixie/core/passes/reachability.h"
@@ -38,24 +42,24 @@ class Fuser {
         out_(units.all().size()),
         in_(units.all().size()) {
     for (const Edge& edge : units.edges()) {
-      out_[static_cast<std::size_t>(edge.from)].push_back(edge);
-      in_[static_cast<std::size_t>(edge.to)].push_back(edge);
+      out_[at(edge.from)].push_back(edge);
+      in_[at(edge.to)].push_back(edge);
     }
   }
 
   std::vector<FusedGroup> run() {
-    std::vector<int> order(units_.all().size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-    std::sort(order.begin(), order.end(),
-              [&](int a, int b) { return unit(a).order != unit(b).order ? unit(a).order > unit(b).order : a > b; });
-    for (int u : order) place(u);
+    const auto by_order = [&](int u) { return std::pair(unit(u).order, u); };
+    std::vector<int> users_first(units_.all().size());
+    std::iota(users_first.begin(), users_first.end(), 0);
+    std::ranges::sort(users_first, std::greater(), by_order);
+    for (int u : std::views::reverse(users_first)) follows_head_[at(u)] = follows_head(u);
+    for (int u : users_first) place(u);
     while (merge_pass()) {
     }
     std::vector<FusedGroup> result;
     for (FusedGroup& group : groups_) {
       if (group.units.empty()) continue;
-      std::sort(group.units.begin(), group.units.end(),
-                [&](int a, int b) { return unit(a).order != unit(b).order ? unit(a).order < unit(b).order : a < b; });
+      std::ranges::sort(group.units, {}, by_order);
       result.push_back(std::move(group));
     }
     return result;
@@ -64,9 +68,11 @@ class Fuser {
  private:
   enum class Role { none, full, kept };
 
-  const FusionNode& unit(int u) const { return units_.all()[static_cast<std::size_t>(u)]; }
-  int group_of(int u) const { return group_of_[static_cast<std::size_t>(u)]; }
-  FusedGroup& group(int g) { return groups_[static_cast<std::size_t>(g)]; }
+  const FusionNode& unit(int u) const { return units_.all()[at(u)]; }
+  const std::vector<Edge>& into(int u) const { return in_[at(u)]; }
+  const std::vector<Edge>& out_of(int u) const { return out_[at(u)]; }
+  int group_of(int u) const { return group_of_[at(u)]; }
+  FusedGroup& group(int g) { return groups_[at(g)]; }
 
   bool fits(std::size_t units, const Axes& reduced) const {
     if (fusion_ == Fusion::none) return units <= 1;
@@ -101,61 +107,42 @@ class Fuser {
     std::vector<int> stack{u};
     std::set<int> seen{u};
     while (!stack.empty()) {
-      const int at = stack.back();
+      const int next = stack.back();
       stack.pop_back();
-      const FusionNode& found = unit(at);
+      const FusionNode& found = unit(next);
       if (found.kind == FusionNode::Kind::reduce && found.domain == domain && found.axes == axes) return true;
       if (found.kind != FusionNode::Kind::map) continue;
-      for (const Edge& edge : in_[static_cast<std::size_t>(at)])
+      for (const Edge& edge : into(next))
         if (edge.kind == EdgeKind::direct && seen.insert(edge.from).second) stack.push_back(edge.from);
     }
     return false;
   }
 
-  // Whether a value is made of a head's, position by position, before any reduction.
-  bool follows_head(int u) {
-    const auto known = [&](int v) -> std::optional<bool>& { return follows_head_[static_cast<std::size_t>(v)]; };
-    std::vector<int> stack;
-    if (!known(u)) stack.push_back(u);
-    while (!stack.empty()) {
-      const int at = stack.back();
-      bool any = unit(at).kind == FusionNode::Kind::head, waits = false;
-      if (unit(at).kind == FusionNode::Kind::map)
-        for (const Edge& edge : in_[static_cast<std::size_t>(at)]) {
-          if (edge.kind != EdgeKind::direct) continue;
-          if (!known(edge.from)) {
-            stack.push_back(edge.from);
-            waits = true;
-          } else {
-            any |= *known(edge.from);
-          }
-        }
-      if (waits) continue;
-      const auto& edges = in_[static_cast<std::size_t>(at)];
-      const bool late =
-          unit(at).kind == FusionNode::Kind::map &&
-          std::any_of(edges.begin(), edges.end(), [](const Edge& edge) { return edge.kind == EdgeKind::expand; });
-      known(at) = any && !late;
-      stack.pop_back();
-    }
-    return *known(u);
+  // Whether a value is made of a head's, position by position, before any reduction. Known for all that it reads.
+  bool follows_head(int u) const {
+    if (unit(u).kind != FusionNode::Kind::map) return unit(u).kind == FusionNode::Kind::head;
+    const auto follows = [&](const Edge& edge) {
+      return edge.kind == EdgeKind::direct && follows_head_[at(edge.from)];
+    };
+    const auto reads_reduced = [](const Edge& edge) { return edge.kind == EdgeKind::expand; };
+    return std::ranges::any_of(into(u), follows) && std::ranges::none_of(into(u), reads_reduced);
   }
 
   // Whether u should stay behind its head (a convolution, say, whose epilogue it then is) and not join the reducing
   // kernel g. It stays if u is stored either way, as in g the head's result would have to be stored as well. It also
   // stays if several stages of g would each compute it again from two arrays.
   bool leave_to_head(int u, int g) {
-    if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head(u)) return false;
+    if (group(g).reduced.empty() || unit(u).kind != FusionNode::Kind::map || !follows_head_[at(u)]) return false;
     if (builder_.is_root(u)) return true;
-    const auto& users = out_[static_cast<std::size_t>(u)];
+    const auto& users = out_of(u);
     return (users.size() > 1 && reads_beside_head(u)) ||
-           std::any_of(users.begin(), users.end(), [&](const Edge& edge) { return group_of(edge.to) != g; });
+           std::ranges::any_of(users, [&](const Edge& edge) { return group_of(edge.to) != g; });
   }
 
   // Whether a value that follows a head is made of another array of its size, too: a gate, a residual.
   bool reads_beside_head(int u) {
     const std::vector<Tensor>& inputs = unit(u).inputs();
-    return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& x) {
+    return std::ranges::any_of(inputs, [&](const Tensor& x) {
       if (is_a<Constant, Expand>(x)) return false;
       const int input = units_.of(x);
       return input < 0 || unit(input).kind != FusionNode::Kind::head;
@@ -175,12 +162,12 @@ class Fuser {
       if (is_a<Reshape>(x) && units_.of(x.inputs()[0]) == head) return true;
       return sees(units_.source(x).view);
     };
-    return std::all_of(target.units.begin(), target.units.end(), [&](int u) {
+    return std::ranges::all_of(target.units, [&](int u) {
       const FusionNode& member = unit(u);
       const bool is_part = member.kind == FusionNode::Kind::copy && units_.part(u);
       const bool by_position = is_a<Random, Coordinate>(member.value);
       return (member.kind == FusionNode::Kind::map || is_part) && !by_position && sees(units_.stored(u)) &&
-             std::all_of(member.inputs().begin(), member.inputs().end(), reads);
+             std::ranges::all_of(member.inputs(), reads);
     });
   }
 
@@ -212,28 +199,24 @@ class Fuser {
     }
     if (role(joining, is_followed ? joining.domain : target.domain, reduced) == Role::none) return false;
     std::set<int> others;
-    for (const Edge& edge : out_[static_cast<std::size_t>(u)]) {
+    for (const Edge& edge : out_of(u)) {
       const int user = group_of(edge.to);
       if (user == g && (edge.kind == EdgeKind::load || (edge.kind == EdgeKind::reshaped && !is_followed))) return false;
       if (user != g) others.insert(user);
     }
-    for (int other : others)
-      if (order_.reaches(other, g)) return false;
-    return true;
+    return std::ranges::none_of(others, [&](int other) { return order_.reaches(other, g); });
   }
 
   void place(int u) {
-    std::vector<int> candidates;
-    for (const Edge& edge : out_[static_cast<std::size_t>(u)])
-      if (edge.kind != EdgeKind::load) candidates.push_back(group_of(edge.to));
-    std::sort(candidates.rbegin(), candidates.rend());
-    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    std::set<int, std::greater<>> candidates;
+    for (const Edge& edge : out_of(u))
+      if (edge.kind != EdgeKind::load) candidates.insert(group_of(edge.to));
     int home = -1;
     for (int g : candidates)
       if (home < 0 && !leave_to_head(u, g) && can_join(u, g)) home = g;
     const FusionNode& placed = unit(u);
     std::set<int> users;
-    for (const Edge& edge : out_[static_cast<std::size_t>(u)]) users.insert(group_of(edge.to));
+    for (const Edge& edge : out_of(u)) users.insert(group_of(edge.to));
     if (home < 0) {
       home = order_.add(users);
       groups_.push_back({.domain = placed.domain});
@@ -250,7 +233,7 @@ class Fuser {
       else if (placed.domain != target.domain)
         target.reduced = *reduced_axes(target.domain, placed.domain);
     }
-    group_of_[static_cast<std::size_t>(u)] = home;
+    group_of_[at(u)] = home;
   }
 
   // Large values a group reads from memory.
@@ -287,7 +270,7 @@ class Fuser {
       for (int u : group(g).units)
         if (role(unit(u), domain, reduced) == Role::none) return false;
     for (int u : first.units)
-      for (const Edge& edge : out_[static_cast<std::size_t>(u)])
+      for (const Edge& edge : out_of(u))
         if (group_of(edge.to) == c && edge.kind == EdgeKind::load) return false;
     return !order_.reaches_indirectly(p, c) && !order_.reaches(c, p);
   }
@@ -296,7 +279,7 @@ class Fuser {
     FusedGroup &first = group(p), &second = group(c);
     if (first.reduced.empty() && second.domain == first.domain) first.reduced = second.reduced;
     first.head |= second.head;
-    for (int u : second.units) group_of_[static_cast<std::size_t>(u)] = p;
+    for (int u : second.units) group_of_[at(u)] = p;
     first.units.insert(first.units.end(), second.units.begin(), second.units.end());
     second.units.clear();
     order_.merge(p, c);
@@ -316,14 +299,11 @@ class Fuser {
 
   bool merge_siblings() {
     bool any = false;
-    std::unordered_map<const Node*, std::vector<int>> readers;
+    std::map<std::int64_t, std::vector<int>> readers;  // of a value, by its number
     for (int g = 0; g < static_cast<int>(groups_.size()); ++g)
       if (!group(g).units.empty() && !group(g).head)
-        for (const Node* base : read_by(g)) readers[base].push_back(g);
-    std::vector<std::pair<std::int64_t, std::vector<int>>> lists;
-    for (auto& [base, list] : readers) lists.emplace_back(base->number, list);
-    std::sort(lists.begin(), lists.end());
-    for (auto& [number, list] : lists)
+        for (const Node* base : read_by(g)) readers[base->number].push_back(g);
+    for (const auto& [number, list] : readers)
       for (std::size_t i = 0; i + 1 < list.size(); ++i)
         for (std::size_t j = i + 1; j < list.size(); ++j) {
           const int p = list[i], c = list[j];
@@ -342,7 +322,7 @@ class Fuser {
   std::vector<FusedGroup> groups_;
   Reachability order_;  // of groups: from those that write a value to those that read it
   std::vector<int> group_of_;
-  std::vector<std::optional<bool>> follows_head_;
+  std::vector<char> follows_head_;
   std::vector<std::vector<Edge>> out_, in_;
 };
 
@@ -352,18 +332,18 @@ namespace {
 std::vector<int> schedule(const std::vector<std::set<int>>& after, const std::vector<char>& sink) {
   std::vector<int> waiting(after.size(), 0), order;
   for (const auto& users : after)
-    for (int user : users) ++waiting[static_cast<std::size_t>(user)];
+    for (int user : users) ++waiting[at(user)];
   using Entry = std::pair<int, int>;  // sinks first, then the order of the graph
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  auto offer = [&](int g) { ready.push({sink[static_cast<std::size_t>(g)] ? 0 : 1, g}); };
+  auto offer = [&](int g) { ready.push({sink[at(g)] ? 0 : 1, g}); };
   for (std::size_t g = 0; g < after.size(); ++g)
     if (waiting[g] == 0) offer(static_cast<int>(g));
   while (!ready.empty()) {
     const int g = ready.top().second;
     ready.pop();
     order.push_back(g);
-    for (int user : after[static_cast<std::size_t>(g)])
-      if (--waiting[static_cast<std::size_t>(user)] == 0) offer(user);
+    for (int user : after[at(g)])
+      if (--waiting[at(user)] == 0) offer(user);
   }
   check(order.size() == after.size(), "fuse: the kernels wait for each other in a cycle; this is a bug in nixie");
   return order;
@@ -376,11 +356,9 @@ Plan fuse(const Graph& graph, const Layout& layout, Fusion fusion) {
   KernelBuilder builder(graph, layout, units);  // claims root units, adds copies for the others
   units.connect();
   std::vector<FusedGroup> groups = Fuser(units, builder, fusion).run();
-  std::sort(groups.begin(), groups.end(), [&](const FusedGroup& a, const FusedGroup& b) {
-    const auto first = [&](const FusedGroup& g) {
-      return units.all()[static_cast<std::size_t>(g.units.front())].order;
-    };
-    return first(a) != first(b) ? first(a) < first(b) : a.units.front() < b.units.front();
+  std::ranges::sort(groups, {}, [&](const FusedGroup& group) {
+    const int first = group.units.front();
+    return std::pair(units.all()[at(first)].order, first);
   });
   std::vector<std::set<int>> after = builder.place(groups);
   return builder.build(groups, schedule(after, builder.sinks()));
