@@ -2,10 +2,10 @@
 #include "nixie/core/ops/formats.h"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <tuple>
 
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/operands.h"
@@ -98,44 +98,42 @@ Tensor passed(const Tensor& g, const Tensor& x, const Format& format) {
   return format.saturating ? where(logical_and(x >= format.lowest, x <= format.largest), g, 0) : g;
 }
 
-/// The op of a format, a rounding and a type of arithmetic. Equal ones are one object, so that equal roundings of a
-/// value are computed once.
-const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_double) {
-  static std::mutex mutex;
-  static std::map<std::tuple<std::string, Rounding, bool>, Elementwise> ops;
-  const std::string key = format_key(format);
-  const std::lock_guard lock(mutex);
-  const auto found = ops.find({key, rounding, in_double});
-  if (found != ops.end()) return found->second;
-  const int precision = in_double ? 53 : 24;
-  const std::string name = fmt::format("{} {}", format.name, to_string(rounding));
-  const ElementwiseTraits traits{.result = ResultType::floating, .is_listed = false};
-  const Elementwise op =
-      rounding == Rounding::stochastic
-          ? Elementwise(
-                name, [=](Symbol x, Symbol random) { return rounded(x, format, rounding, precision, &random); },
-                [=](const Tensor& g, const Tensor&, const Tensor& x, const Tensor&) {
-                  return Gradients{passed(g, x, format), {}};
-                },
-                traits)
-          : Elementwise(
-                name, [=](Symbol x) { return rounded(x, format, rounding, precision, nullptr); },
-                [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x, format)}; },
-                traits);
-  return ops.emplace(std::tuple(key, rounding, in_double), op).first->second;
-}
-
-/// The op (sum, group) of sums_in; equal ones are one object.
-const Elementwise& merging_op(const Format& format) {
+/// The op of a key, made when it is first asked for. Equal roundings are one object, so that those of a value are
+/// computed once.
+const Elementwise& kept_op(const std::string& key, const std::function<Elementwise()>& make) {
   static std::mutex mutex;
   static std::map<std::string, Elementwise> ops;
   const std::lock_guard lock(mutex);
-  const std::string key = format_key(format);
   const auto found = ops.find(key);
-  if (found != ops.end()) return found->second;
-  const Elementwise op{format.name, [=](Symbol sum, Symbol group) { return nearest_f32(sum + group, format); },
-                       NoGradient{}, ElementwiseTraits{.is_listed = false}};
-  return ops.emplace(key, op).first->second;
+  return found != ops.end() ? found->second : ops.emplace(key, make()).first->second;
+}
+
+/// The op of a format, a rounding and a type of arithmetic.
+const Elementwise& rounding_op(const Format& format, Rounding rounding, bool in_double) {
+  const int precision = in_double ? 53 : 24;
+  return kept_op(fmt::format("{} {} {}", format_key(format), to_string(rounding), precision), [&] {
+    const std::string name = fmt::format("{} {}", format.name, to_string(rounding));
+    const ElementwiseTraits traits{.result = ResultType::floating, .is_listed = false};
+    return rounding == Rounding::stochastic
+               ? Elementwise(
+                     name, [=](Symbol x, Symbol random) { return rounded(x, format, rounding, precision, &random); },
+                     [=](const Tensor& g, const Tensor&, const Tensor& x, const Tensor&) {
+                       return Gradients{passed(g, x, format), {}};
+                     },
+                     traits)
+               : Elementwise(
+                     name, [=](Symbol x) { return rounded(x, format, rounding, precision, nullptr); },
+                     [=](const Tensor& g, const Tensor&, const Tensor& x) { return Gradients{passed(g, x, format)}; },
+                     traits);
+  });
+}
+
+/// The op (sum, group) of sums_in.
+const Elementwise& merging_op(const Format& format) {
+  return kept_op(format_key(format) + " sum", [&] {
+    return Elementwise(format.name, [=](Symbol sum, Symbol group) { return nearest_f32(sum + group, format); },
+                       NoGradient{}, {.is_listed = false});
+  });
 }
 
 /// The numbers in the format's stored type, to whose nearest a cast rounds in few instructions; as quantized has them
