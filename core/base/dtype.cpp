@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <ostream>
+#include <ranges>
 
 namespace nixie {
 namespace {
@@ -14,25 +15,14 @@ struct Row {
   std::string_view name;
   std::int64_t bytes;
 };
-constexpr std::array<Row, kDtypeCount> kRows{{{"f64", 8},
-                                              {"f32", 4},
-                                              {"f16", 2},
-                                              {"bf16", 2},
-                                              {"f8e4m3", 1},
-                                              {"f8e5m2", 1},
-                                              {"i64", 8},
-                                              {"i32", 4},
-                                              {"i16", 2},
-                                              {"i8", 1},
-                                              {"u64", 8},
-                                              {"u32", 4},
-                                              {"u16", 2},
-                                              {"u8", 1},
-                                              {"bool", 1}}};
+constexpr Row kRows[] = {{"f64", 8},    {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"f8e4m3", 1},
+                         {"f8e5m2", 1}, {"i64", 8}, {"i32", 4}, {"i16", 2},  {"i8", 1},
+                         {"u64", 8},    {"u32", 4}, {"u16", 2}, {"u8", 1},   {"bool", 1}};
+static_assert(std::size(kRows) == kDtypeCount);
 
 const Row& row(Dtype dtype) {
   const auto index = static_cast<std::size_t>(dtype);
-  if (index >= kRows.size()) fail(Fault::usage, "dtype ", index, " is unknown, expected one of ", dtype_names());
+  if (index >= std::size(kRows)) fail(Fault::usage, "dtype ", index, " is unknown, expected one of ", dtype_names());
   return kRows[index];
 }
 
@@ -41,11 +31,7 @@ const Row& row(Dtype dtype) {
 std::int64_t size_of(Dtype dtype) { return row(dtype).bytes; }
 std::string_view to_string(Dtype dtype) { return row(dtype).name; }
 std::ostream& operator<<(std::ostream& out, Dtype dtype) { return out << to_string(dtype); }
-std::string dtype_names() {
-  std::string names;
-  for (const Row& each : kRows) names.append(names.empty() ? "" : ", ").append(each.name);
-  return names;
-}
+std::string dtype_names() { return fmt::format("{}", fmt::join(kRows | std::views::transform(&Row::name), ", ")); }
 
 Dtype dtype_named(std::string_view name) {
   for (int i = 0; i < kDtypeCount; ++i)

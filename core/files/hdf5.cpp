@@ -79,38 +79,17 @@ Failure last_failure() {
 }
 
 Handle file_type(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::f64:
-      return {H5Tcopy(H5T_IEEE_F64LE), H5Tclose};
-    case Dtype::f32:
-      return {H5Tcopy(H5T_IEEE_F32LE), H5Tclose};
-    case Dtype::f16:
-      return float_type(5, 10);
-    case Dtype::bf16:
-      return float_type(8, 7);
-    case Dtype::f8e4m3:
-      return float_type(4, 3);
-    case Dtype::f8e5m2:
-      return float_type(5, 2);
-    case Dtype::i64:
-      return {H5Tcopy(H5T_STD_I64LE), H5Tclose};
-    case Dtype::i32:
-      return {H5Tcopy(H5T_STD_I32LE), H5Tclose};
-    case Dtype::i16:
-      return {H5Tcopy(H5T_STD_I16LE), H5Tclose};
-    case Dtype::i8:
-      return {H5Tcopy(H5T_STD_I8LE), H5Tclose};
-    case Dtype::u64:
-      return {H5Tcopy(H5T_STD_U64LE), H5Tclose};
-    case Dtype::u32:
-      return {H5Tcopy(H5T_STD_U32LE), H5Tclose};
-    case Dtype::u16:
-      return {H5Tcopy(H5T_STD_U16LE), H5Tclose};
-    case Dtype::u8:
-      return {H5Tcopy(H5T_STD_U8LE), H5Tclose};
-    case Dtype::boolean:
-      break;
-  }
+  const std::pair<Dtype, Id> kStandard[] = {{Dtype::f64, H5T_IEEE_F64LE}, {Dtype::f32, H5T_IEEE_F32LE},
+                                            {Dtype::i64, H5T_STD_I64LE},  {Dtype::i32, H5T_STD_I32LE},
+                                            {Dtype::i16, H5T_STD_I16LE},  {Dtype::i8, H5T_STD_I8LE},
+                                            {Dtype::u64, H5T_STD_U64LE},  {Dtype::u32, H5T_STD_U32LE},
+                                            {Dtype::u16, H5T_STD_U16LE},  {Dtype::u8, H5T_STD_U8LE}};
+  for (const auto& [known, type] : kStandard)
+    if (known == dtype) return {H5Tcopy(type), H5Tclose};
+  if (dtype == Dtype::f16) return float_type(5, 10);
+  if (dtype == Dtype::bf16) return float_type(8, 7);
+  if (dtype == Dtype::f8e4m3) return float_type(4, 3);
+  if (dtype == Dtype::f8e5m2) return float_type(5, 2);
   Handle type(H5Tenum_create(H5T_STD_I8LE), H5Tclose);  // as h5py writes bools
   const std::int8_t no = 0, yes = 1;
   H5Tenum_insert(type, "FALSE", &no);

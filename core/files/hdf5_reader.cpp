@@ -39,7 +39,7 @@ herr_t list_attribute(hid_t, const char* name, const H5A_info_t*, void* data) {
 
 std::string without_padding(const char* text, std::size_t bytes) {
   std::string kept(text, bytes);
-  kept.erase(std::find(kept.begin(), kept.end(), '\0'), kept.end());
+  kept.erase(std::ranges::find(kept, '\0'), kept.end());
   return kept;
 }
 
@@ -335,16 +335,12 @@ Value Reader::read_attribute(Id attribute, const std::string& where) const {
   const Handle type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
   if (!type || !space) fail_reading(where);
   if (H5Sget_simple_extent_type(space) != H5S_SCALAR) refuse(where, "is no single value");
-  if (H5Tequal(type, H5T_STD_I64LE) > 0) {
-    std::int64_t integer = 0;
-    if (H5Aread(attribute, type, &integer) < 0) fail_reading(where);
-    return integer;
-  }
-  if (H5Tequal(type, H5T_IEEE_F64LE) > 0) {
-    double number = 0;
+  const auto read_number = [&](auto number) -> Value {
     if (H5Aread(attribute, type, &number) < 0) fail_reading(where);
     return number;
-  }
+  };
+  if (H5Tequal(type, H5T_STD_I64LE) > 0) return read_number(std::int64_t{});
+  if (H5Tequal(type, H5T_IEEE_F64LE) > 0) return read_number(double{});
   if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0)
     refuse(where, "is no 64-bit integer, number or fixed-length text");
   const std::size_t length = H5Tget_size(type);
@@ -363,7 +359,7 @@ std::vector<std::string> Reader::attribute_names(const std::string& path) {
 std::map<std::string, Value> Reader::attributes(const std::string& path, const std::vector<std::string>& lists) {
   std::map<std::string, Value> values;
   for (const std::string& name : attribute_names(path)) {
-    if (std::find(lists.begin(), lists.end(), name) != lists.end()) continue;
+    if (std::ranges::find(lists, name) != lists.end()) continue;
     const Handle attribute(H5Aopen_by_name(file_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
     if (!attribute) fail_reading(path + " @" + name);
     values[name] = read_attribute(attribute, path + " @" + name);

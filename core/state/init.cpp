@@ -95,7 +95,7 @@ Array Init::make(const Shape& shape, std::uint64_t stream) const {
   const Fans fan = fans(shape);
   switch (kind) {
     case Kind::constant:
-      std::fill(values.begin(), values.end(), a);
+      std::ranges::fill(values, a);
       break;
     case Kind::uniform:
       fill_uniform(values, stream, a, b);
@@ -122,21 +122,13 @@ Array Init::make(const Shape& shape, std::uint64_t stream) const {
 }
 
 std::string field_text(const Init& init) {
-  switch (init.kind) {
-    case Init::Kind::constant:
-      return fmt::format("{{constant: {{value: {}}}}}", init.a);
-    case Init::Kind::uniform:
-      return fmt::format("{{uniform: {{low: {}, high: {}}}}}", init.a, init.b);
-    case Init::Kind::normal:
-      return fmt::format("{{normal: {{deviation: {}, mean: {}}}}}", init.b, init.a);
-    case Init::Kind::glorot:
-      return fmt::format("{{glorot: {{gain: {}}}}}", init.a);
-    case Init::Kind::kaiming:
-      return fmt::format("{{kaiming: {{gain: {}}}}}", init.a);
-    case Init::Kind::orthonormal:
-      break;
-  }
-  return fmt::format("{{orthonormal: {{scale: {}}}}}", init.a);
+  constexpr fmt::string_view kTexts[] = {"{{constant: {{value: {0}}}}}",
+                                         "{{uniform: {{low: {0}, high: {1}}}}}",
+                                         "{{normal: {{deviation: {1}, mean: {0}}}}}",
+                                         "{{glorot: {{gain: {0}}}}}",
+                                         "{{kaiming: {{gain: {0}}}}}",
+                                         "{{orthonormal: {{scale: {0}}}}}"};
+  return fmt::format(fmt::runtime(kTexts[static_cast<int>(init.kind)]), init.a, init.b);
 }
 
 }  // namespace nixie
