@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/ops/elementwise.h"
 #include "nixie/core/ops/ops.h"
 
@@ -15,7 +16,8 @@ namespace nixie {
 namespace {
 
 // Along each axis, from the first position to behind the last.
-using Box = std::vector<std::pair<std::int64_t, std::int64_t>>;
+using Interval = std::pair<std::int64_t, std::int64_t>;
+using Box = std::vector<Interval>;
 
 struct Placed {
   Tensor array;
@@ -30,10 +32,10 @@ Shape shape_of(const Box& box) {
 
 // The arrays by their range along an axis, if these ranges follow each other without gaps from one end of the box to
 // the other.
-std::optional<std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Placed>>> along(
-    int axis, const std::vector<Placed>& arrays, const Box& box) {
+std::optional<std::map<Interval, std::vector<Placed>>> along(int axis, const std::vector<Placed>& arrays,
+                                                             const Box& box) {
   const auto at = static_cast<std::size_t>(axis);
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Placed>> ranges;
+  std::map<Interval, std::vector<Placed>> ranges;
   for (const Placed& one : arrays) ranges[one.box[at]].push_back(one);
   std::int64_t end = box[at].first;
   for (const auto& [range, found] : ranges) {
@@ -47,14 +49,14 @@ std::optional<std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Placed
 std::optional<Tensor> joined(const std::vector<Placed>& arrays, const Box& box, Axes divided, const MakeNode& make) {
   if (arrays.size() == 1) return arrays[0].box == box ? std::optional(arrays[0].array) : std::nullopt;
   for (int axis = 0; axis < static_cast<int>(box.size()); ++axis) {
-    if (std::count(divided.begin(), divided.end(), axis)) continue;
+    if (std::ranges::count(divided, axis)) continue;
     const auto ranges = along(axis, arrays, box);
     if (!ranges) continue;
     divided.push_back(axis);
     std::vector<Tensor> parts;
     for (const auto& [range, found] : *ranges) {
       Box inside = box;
-      inside[static_cast<std::size_t>(axis)] = range;
+      inside[at(axis)] = range;
       const std::optional<Tensor> part = joined(found, inside, divided, make);
       if (!part) return {};
       parts.push_back(*part);
@@ -102,6 +104,14 @@ class Replacement {
   std::unordered_map<const Node*, std::optional<Tensor>> done_;
 };
 
+// x reduced to one value; itself if it is one.
+Tensor reduced_to_one(ReduceKind kind, const Tensor& x, const Shape& shape, Dtype dtype, const MakeNode& make) {
+  Reduce all{kind, {}};
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (x.shape()[axis] != 1) all.axes.push_back(axis);
+  return all.axes.empty() ? x : make(all, {x}, shape, dtype);
+}
+
 // The gradient of a max pooling that y is made of, position by position; windows that do not overlap.
 std::optional<Tensor> gradient_behind(const Tensor& y) {
   std::vector<Tensor> left{y};
@@ -133,7 +143,7 @@ std::optional<Tensor> concat_of_padded(const std::vector<Tensor>& terms, const M
     const Tensor& array = term.inputs()[0];
     Box box;
     for (int axis = 0; axis < array.rank(); ++axis) {
-      const std::int64_t low = pad->low[static_cast<std::size_t>(axis)], size = array.shape()[axis];
+      const std::int64_t low = pad->low[at(axis)], size = array.shape()[axis];
       box.emplace_back(low, low + size);
     }
     filled += array.shape().size();
@@ -178,10 +188,7 @@ std::optional<Tensor> reduced_before_pooling(const Reduce& reduce, const Tensor&
   const auto of_passed = Replacement(*dx, dy, make)(x),
              of_zero = Replacement(*dx, make(Constant{0, false}, {}, shape, dx->dtype()), make)(x);
   if (!of_passed || !of_zero) return {};
-  Reduce smaller{reduce.kind, {}};
-  for (int axis : reduce.axes)
-    if (dy.shape()[axis] != 1) smaller.axes.push_back(axis);
-  const Tensor passed = smaller.axes.empty() ? *of_passed : make(smaller, {*of_passed}, shape, dtype);
+  const Tensor passed = reduced_to_one(reduce.kind, *of_passed, shape, dtype, make);
   const std::int64_t all = x.shape().size(), zeros = all - dy.shape().size();
   const auto* number = op_as<Constant>(*of_zero);
   if (reduce.kind == sum && number && number->value == 0) return passed;
@@ -208,11 +215,7 @@ std::optional<Tensor> finite_operands(const Reduce& reduce, const Tensor& x, con
   if (a.dtype() != Dtype::f16 || b.dtype() != Dtype::f16 || a.shape()[a.rank() - 1] < 1) return {};
   if (read >= product.shape().size()) return {};
   const auto of = [&](const Tensor& operand) {
-    Reduce all{ReduceKind::min, {}};
-    for (int axis = 0; axis < operand.rank(); ++axis)
-      if (operand.shape()[axis] != 1) all.axes.push_back(axis);
-    const Tensor finite = *Replacement(product, operand, make)(x);
-    return all.axes.empty() ? finite : make(all, {finite}, shape, dtype);
+    return reduced_to_one(ReduceKind::min, *Replacement(product, operand, make)(x), shape, dtype, make);
   };
   return dtype == Dtype::boolean ? logical_and(of(a), of(b)) : minimum(of(a), of(b));
 }

@@ -56,9 +56,8 @@ using Ancestors = std::vector<std::vector<std::uint64_t>>;
 // Groups run in order, so what the first of them to touch a slot reads there must be its own.
 void check_written(const Plan& plan, const Touched& touched, int group, int slot) {
   const std::vector<int>& writes = touched.writes[at(group)];
-  check(std::find(writes.begin(), writes.end(), slot) != writes.end(), "plan: \"",
-        label_of(plan, plan.groups[at(group)]), "\" reads \"", plan.slots[at(slot)].name,
-        "\" before anything is written there; please report this plan");
+  check(std::ranges::find(writes, slot) != writes.end(), "plan: \"", label_of(plan, plan.groups[at(group)]),
+        "\" reads \"", plan.slots[at(slot)].name, "\" before anything is written there; please report this plan");
 }
 
 // The slot whose bytes each slot takes: its own, or that of what stays in place.
@@ -97,7 +96,7 @@ bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.l
 bool may_run_together(const Ancestors& ancestors, const Lifetime& a, const Lifetime& b) {
   const auto precedes = [&](const Lifetime& x, const Lifetime& y) {
     const auto& before = ancestors[at(y.first)];
-    return std::all_of(x.groups.begin(), x.groups.end(), [&](int g) { return before[at(g) / 64] >> (at(g) % 64) & 1; });
+    return std::ranges::all_of(x.groups, [&](int g) { return before[at(g) / 64] >> (at(g) % 64) & 1; });
   };
   return !precedes(a, b) && !precedes(b, a);
 }
@@ -105,9 +104,7 @@ bool may_run_together(const Ancestors& ancestors, const Lifetime& a, const Lifet
 // Largest first, each at the lowest place where it overlaps nothing that it meets.
 template <class Meet>
 std::int64_t place(Plan& plan, std::vector<Lifetime> all, Meet meet) {
-  std::sort(all.begin(), all.end(), [](const Lifetime& a, const Lifetime& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes : a.slot < b.slot;
-  });
+  std::ranges::sort(all, {}, [](const Lifetime& life) { return std::pair(-life.bytes, life.slot); });
   struct Placed {
     std::int64_t start, end;
     const Lifetime* life;
@@ -122,8 +119,7 @@ std::int64_t place(Plan& plan, std::vector<Lifetime> all, Meet meet) {
     }
     plan.slots[at(life.slot)].offset = offset;
     arena = std::max(arena, offset + life.bytes);
-    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
-                                         [](std::int64_t start, const Placed& other) { return start < other.start; });
+    const auto behind = std::ranges::upper_bound(placed, offset, {}, &Placed::start);
     placed.insert(behind, {offset, offset + life.bytes, &life});
   }
   return arena;
@@ -149,7 +145,7 @@ DisjointStores stores_of_groups(const Plan& plan) {
 std::vector<bool> collectives_of(const Plan& plan) {
   std::vector<bool> found;
   for (const Group& group : plan.groups)
-    found.push_back(std::any_of(group.members.begin(), group.members.end(), [&](int k) {
+    found.push_back(std::ranges::any_of(group.members, [&](int k) {
       const auto& head = plan.kernels[at(k)].head;
       return head && std::holds_alternative<Collective>(head->op);
     }));
@@ -172,17 +168,12 @@ template <class Overlap>
 Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_disjoint, Overlap overlap) {
   const std::size_t count = plan.groups.size();
   const auto& [reads, writes] = touched;
-  auto clash = [&](const std::vector<int>& a, const std::vector<int>& b) {
-    for (int x : a)
-      for (int y : b)
-        if (overlap(x, y)) return true;
-    return false;
+  const auto any_pair = [](const std::vector<int>& a, const std::vector<int>& b, const auto& clash) {
+    return std::ranges::any_of(a, [&](int x) { return std::ranges::any_of(b, [&](int y) { return clash(x, y); }); });
   };
-  auto both_write = [&](std::size_t i, std::size_t j) {
-    for (int x : writes[i])
-      for (int y : writes[j])
-        if (overlap(x, y) && !(x == y && are_disjoint(x, i, j))) return true;
-    return false;
+  const auto both_write = [&](std::size_t i, std::size_t j) {
+    return any_pair(writes[i], writes[j],
+                    [&](int x, int y) { return overlap(x, y) && !(x == y && are_disjoint(x, i, j)); });
   };
   const std::vector<bool> collective = collectives_of(plan);
   const std::size_t words = (count + 63) / 64;
@@ -196,15 +187,15 @@ Ancestors find_waits(Plan& plan, const Touched& touched, DisjointStores& are_dis
         const int bit = std::bit_width(left) - 1;
         const std::size_t i = w * 64 + static_cast<std::size_t>(bit);
         left ^= std::uint64_t{1} << bit;
-        if (!(collective[i] && collective[j]) && !clash(writes[i], reads[j]) && !clash(reads[i], writes[j]) &&
-            !both_write(i, j))
+        if (!(collective[i] && collective[j]) && !any_pair(writes[i], reads[j], overlap) &&
+            !any_pair(reads[i], writes[j], overlap) && !both_write(i, j))
           continue;
         waits_for.push_back(static_cast<int>(i));
         before[j][w] |= std::uint64_t{1} << bit;
         for (std::size_t earlier = 0; earlier <= w; ++earlier) before[j][earlier] |= before[i][earlier];
       }
     }
-    std::reverse(waits_for.begin(), waits_for.end());
+    std::ranges::reverse(waits_for);
   }
   return before;
 }
