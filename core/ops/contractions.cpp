@@ -111,10 +111,9 @@ namespace {
 Gradients matmul_gradient(const Sums& sums, const Tensor& g, const std::vector<Tensor>& x) {
   // An operand read transposed gets its gradient as a transpose too: the views cancel, and what was transposed (a
   // weight) finds its gradient in its own order, where the update fuses with the product.
-  const auto is_transposed = [](const Tensor& operand) { return is_a<Permute>(operand); };
   const MatmulOptions left{.trans_a = true, .sums = sums}, right{.trans_b = true, .sums = sums};
-  const Tensor a = is_transposed(x[0]) ? transpose(matmul(x[1], g, right), -1, -2) : matmul(g, x[1], right);
-  const Tensor b = is_transposed(x[1]) ? transpose(matmul(g, x[0], left), -1, -2) : matmul(x[0], g, left);
+  const Tensor a = is_a<Permute>(x[0]) ? transpose(matmul(x[1], g, right), -1, -2) : matmul(g, x[1], right);
+  const Tensor b = is_a<Permute>(x[1]) ? transpose(matmul(g, x[0], left), -1, -2) : matmul(x[0], g, left);
   return {a, b};
 }
 
@@ -277,7 +276,7 @@ Pool without_unread(const Windows& windows, const Shape& in) {
     op.stride[at] = static_cast<int>(stride), op.pad[at] = static_cast<int>(pad);
     if (op.window[at] == 1) op.dilation[at] = 1;
   }
-  if (std::all_of(op.dilation.begin(), op.dilation.end(), [](int step) { return step == 1; })) op.dilation.clear();
+  if (std::ranges::all_of(op.dilation, [](int step) { return step == 1; })) op.dilation.clear();
   return op;
 }
 

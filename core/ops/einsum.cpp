@@ -176,8 +176,8 @@ Subscripts parsed(const std::string& subscripts, const std::vector<Tensor>& oper
       if (count == 1 && !has(dots, label)) result += label;
   }
   for (char label : result)
-    check(sizes.contains(label) && std::count(result.begin(), result.end(), label) == 1, "einsum: the result of \"",
-          subscripts, "\" has an axis '", label, "' that no operand has, or twice");
+    check(sizes.contains(label) && std::ranges::count(result, label) == 1, "einsum: the result of \"", subscripts,
+          "\" has an axis '", label, "' that no operand has, or twice");
   return parsed;
 }
 
@@ -198,11 +198,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& axes_a, const Axe
   check(a.rank() + b.rank() <= 50, "tensordot: ", a.shape(), " and ", b.shape(), " have more than 50 axes together");
   a.shape().normal_axes(axes_a);
   b.shape().normal_axes(axes_b);
-  std::string left, right;
-  for (int i = 0; i < a.rank(); ++i) left += static_cast<char>(i < 25 ? 'a' + i : 'A' + i - 25);
-  for (int i = 0; i < b.rank(); ++i)
-    right += static_cast<char>(i + a.rank() < 25 ? 'a' + i + a.rank() : 'A' + i + a.rank() - 25);
-  std::string summed;
+  std::string left, right, summed;
+  for (int i = 0; i < a.rank() + b.rank(); ++i)
+    (i < a.rank() ? left : right) += static_cast<char>(i < 25 ? 'a' + i : 'A' + i - 25);
   for (std::size_t i = 0; i < axes_a.size(); ++i) {
     const char label = left[static_cast<std::size_t>(a.shape().normal_axis(axes_a[i]))];
     right[static_cast<std::size_t>(b.shape().normal_axis(axes_b[i]))] = label;

@@ -233,21 +233,12 @@ const Elementwise where_op{"where",
                              return Gradients{{}, where(c, g, 0), where(c, 0, g)};
                            },
                            {.result = ResultType::selected}};
-const Elementwise cast_op{"cast",
-                          [](auto x) { return x; },
-                          [](T g, T, T x) {
-                            return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))}
-                                                          : Gradients{{}};
-                          },
-                          {.result = ResultType::cast}};
+const auto retyped_gradient = [](T g, T, T x) {
+  return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))} : Gradients{{}};
+};
+const Elementwise cast_op{"cast", [](auto x) { return x; }, retyped_gradient, {.result = ResultType::cast}};
 const Elementwise wrapped_op{"wrapped", [](auto x) { return x; }, NoGradient{}, kWrapped};
-const Elementwise retype_op{"retype",
-                            [](auto x) { return x; },
-                            [](T g, T, T x) {
-                              return is_floating(x.dtype()) ? Gradients{retype(g, gradient_dtype(x.dtype()))}
-                                                            : Gradients{{}};
-                            },
-                            {.result = ResultType::retyped}};
+const Elementwise retype_op{"retype", [](auto x) { return x; }, retyped_gradient, {.result = ResultType::retyped}};
 
 // ---- bits ----
 const Elementwise bit_and_op{"bit_and", [](auto a, auto b) { return a & b; }, NoGradient{}, kInteger};

@@ -101,8 +101,7 @@ Tensor unslice(const Tensor& x, const Slice& op, const Shape& shape) {
 
 Tensor slice(const Tensor& x, const std::vector<Index>& indices) {
   const Slicing s = resolve(x, indices);
-  const bool whole =
-      s.shape == x.shape() && std::all_of(s.op.step.begin(), s.op.step.end(), [](auto step) { return step == 1; });
+  const bool whole = s.shape == x.shape() && std::ranges::all_of(s.op.step, [](auto step) { return step == 1; });
   return squeeze(whole ? x : Tensor::make(s.op, {x}, s.shape, x.dtype()), s.dropped);
 }
 Gradients gradient(const Slice& op, const Tensor& g, const Tensor&, const std::vector<Tensor>& x) {
@@ -113,7 +112,7 @@ Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& 
   const Slicing s = resolve(x, indices);
   std::vector<std::int64_t> seen;
   for (int axis = 0; axis < s.shape.rank(); ++axis)
-    if (!std::binary_search(s.dropped.begin(), s.dropped.end(), axis)) seen.push_back(s.shape[axis]);
+    if (!std::ranges::binary_search(s.dropped, axis)) seen.push_back(s.shape[axis]);
   const Tensor part = reshape(broadcast_to(cast(value, x.dtype()), Shape(seen)), s.shape);
   // The mask is made of coordinates, so it costs no memory.
   Tensor inside = ones(x.shape(), Dtype::boolean);
@@ -122,8 +121,7 @@ Tensor update(const Tensor& x, const std::vector<Index>& indices, const Tensor& 
     const std::int64_t count = s.shape[axis], step = s.op.step[at];
     if (count == x.shape()[axis]) continue;
     if (count == 0) return x;
-    const std::int64_t first = std::min(s.op.start[at], s.op.start[at] + (count - 1) * step);
-    const std::int64_t last = std::max(s.op.start[at], s.op.start[at] + (count - 1) * step);
+    const auto [first, last] = std::minmax({s.op.start[at], s.op.start[at] + (count - 1) * step});
     const Tensor position = coordinate(x.shape(), axis);
     Tensor hit = logical_and(position >= first, position <= last);
     if (std::abs(step) > 1) hit = logical_and(hit, fmod(position - first, std::abs(step)) == 0);
@@ -262,9 +260,8 @@ Tensor reduce_with(const char* op, ReduceKind kind, const Tensor& x, const Tenso
   const Tensor values = cast(spread(op, x, indices, updates, at), base.dtype());
   // x is an update as well, so that equals share.
   const Tensor joined = concat({arange(x.shape()[at]), reshape(cast(indices, Dtype::i32), {-1})}, 0);
-  std::vector<std::int64_t> flat = x.shape().sizes();
-  flat[static_cast<std::size_t>(at)] = indices.shape().size();
-  return cast(reduce_at(kind, x.shape(), at, joined, concat({base, reshape(values, flat)}, at)), x.dtype());
+  const Tensor flat = reshape(values, x.shape().with(at, indices.shape().size()));
+  return cast(reduce_at(kind, x.shape(), at, joined, concat({base, flat}, at)), x.dtype());
 }
 
 }  // namespace
@@ -276,10 +273,9 @@ Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, in
   if (count == 0) return x;
   // The last update of each position, below 0 where there is none.
   const Tensor last = reduce_at(ReduceKind::max, {size}, 0, reshape(indices, {-1}), arange(count));
-  std::vector<std::int64_t> flat = x.shape().sizes(), along(flat.size(), 1);
-  flat[static_cast<std::size_t>(at)] = count;
-  along[static_cast<std::size_t>(at)] = size;
-  return where(reshape(last >= 0, along), take(reshape(values, flat), maximum(last, 0), at), x);
+  const Shape along = Shape(std::vector<std::int64_t>(x.shape().sizes().size(), 1)).with(at, size);
+  const Tensor flat = reshape(values, x.shape().with(at, count));
+  return where(reshape(last >= 0, along), take(flat, maximum(last, 0), at), x);
 }
 Tensor scatter_mul(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis) {
   return reduce_with("scatter_mul", ReduceKind::prod, x, indices, updates, axis);

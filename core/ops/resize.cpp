@@ -88,8 +88,7 @@ Tensor multiplied(const Tensor& x, const Taps& taps, int axis) {
 
 /// The sum of one gather for each tap: memory linear in the axis.
 Tensor gathered(const Tensor& x, const Taps& taps, int axis) {
-  std::vector<std::int64_t> along(static_cast<std::size_t>(x.rank()), 1);
-  along[static_cast<std::size_t>(axis)] = taps.out;
+  const Shape along = Shape(std::vector<std::int64_t>(x.shape().sizes().size(), 1)).with(axis, taps.out);
   Tensor sum;
   for (std::int64_t k = 0; k < taps.count(); ++k) {
     const auto part = [&](const auto& values) {
@@ -97,7 +96,7 @@ Tensor gathered(const Tensor& x, const Taps& taps, int axis) {
     };
     const Tensor element = take(x, Tensor(Array::from(part(taps.index), {taps.out})), axis);
     if (taps.weight.empty()) return element;
-    const Tensor share = element * constant(part(taps.weight), Shape(along), x.dtype());
+    const Tensor share = element * constant(part(taps.weight), along, x.dtype());
     sum = k == 0 ? share : sum + share;
   }
   return sum;
@@ -208,7 +207,7 @@ Tensor resize(const Tensor& images, const std::vector<std::int64_t>& sizes, cons
     return static_cast<double>(sizes[static_cast<std::size_t>(axis) - 2]) / static_cast<double>(x.shape()[axis]);
   };
   // Axes that shrink come first: less work for the others.
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return growth(a) < growth(b); });
+  std::ranges::stable_sort(axes, {}, growth);
   constexpr std::int64_t kLargestMatrix = 1 << 22;
   Tensor y = x;
   for (const int axis : axes) {

@@ -55,11 +55,11 @@ Gradients gradient(const Expand&, const Tensor& g, const Tensor&, const std::vec
 
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& sizes) {
   std::vector<std::int64_t> known = sizes;
-  const auto free = std::find(known.begin(), known.end(), -1);
+  const auto free = std::ranges::find(known, -1);
   if (free != known.end()) {
     *free = 1;
-    check(std::find(known.begin(), known.end(), -1) == known.end(),
-          "reshape: ", fmt::format("[{}]", fmt::join(sizes, ", ")), " leaves two sizes open, expected one -1 at most");
+    check(std::ranges::find(known, -1) == known.end(), "reshape: ", fmt::format("[{}]", fmt::join(sizes, ", ")),
+          " leaves two sizes open, expected one -1 at most");
     const std::int64_t rest = Shape(known).size();
     check(rest > 0 && x.shape().size() % rest == 0, "reshape: ", x.shape(), " does not fill ",
           fmt::format("[{}]", fmt::join(sizes, ", ")));
@@ -80,14 +80,14 @@ Tensor expand_dims(const Tensor& x, const Axes& axes) {
   const Axes inserted = Shape(sizes).normal_axes(axes);
   auto next = x.shape().begin();
   for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
-    sizes[static_cast<std::size_t>(axis)] = std::binary_search(inserted.begin(), inserted.end(), axis) ? 1 : *next++;
+    sizes[static_cast<std::size_t>(axis)] = std::ranges::binary_search(inserted, axis) ? 1 : *next++;
   return reshape(x, sizes);
 }
 Tensor squeeze(const Tensor& x, const Axes& axes) {
   const Axes dropped = x.shape().normal_axes(axes);
   std::vector<std::int64_t> sizes;
   for (int axis = 0; axis < x.rank(); ++axis) {
-    if (!std::binary_search(dropped.begin(), dropped.end(), axis)) {
+    if (!std::ranges::binary_search(dropped, axis)) {
       sizes.push_back(x.shape()[axis]);
     } else {
       check(x.shape()[axis] == 1, "squeeze: axis ", axis, " of ", x.shape(), " has size ", x.shape()[axis],
@@ -112,7 +112,7 @@ Tensor permute(const Tensor& x, const Axes& order) {
     op.order.push_back(x.shape().normal_axis(axis));
     sizes.push_back(x.shape()[axis]);
   }
-  if (std::is_sorted(op.order.begin(), op.order.end())) return x;
+  if (std::ranges::is_sorted(op.order)) return x;
   return Tensor::make(std::move(op), {x}, Shape(std::move(sizes)), x.dtype());
 }
 Gradients gradient(const Permute& op, const Tensor& g, const Tensor&, const std::vector<Tensor>&) {
@@ -120,7 +120,7 @@ Gradients gradient(const Permute& op, const Tensor& g, const Tensor&, const std:
 }
 Tensor transpose(const Tensor& x) {
   Axes order = all_axes(x.shape());
-  std::reverse(order.begin(), order.end());
+  std::ranges::reverse(order);
   return permute(x, order);
 }
 Tensor transpose(const Tensor& x, int a, int b) {

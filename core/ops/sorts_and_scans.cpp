@@ -76,28 +76,16 @@ Tensor cummin(const Tensor& x, int axis) { return extreme("cummin", ReduceKind::
 Gradients gradient(const Scan& op, const Tensor& g, const Tensor& y, const std::vector<Tensor>& inputs) {
   const Tensor& x = inputs[0];
   const ScanOptions forward{op.reverse, op.exclusive}, back{!op.reverse, op.exclusive};
-  switch (op.kind) {
-    case ReduceKind::sum:
-      return {cumsum(g, op.axis, back)};
-    case ReduceKind::prod: {
-      // A factor's slope is the sum over the products it is in, each divided by it; the first zero's is that of the
-      // products without it, and those of factors behind it are 0.
-      const Tensor zero = x == 0;
-      const Tensor zeros = cumsum(cast(zero, Dtype::i32), op.axis, {.reverse = op.reverse});
-      const Tensor first = logical_and(zero, zeros == 1), factors = where(zeros == 0, x, 1);
-      const Tensor others = cumprod(where(first, 1, x), op.axis, forward);
-      return {where(first, cumsum(g * others, op.axis, back),
-                    where(zeros == 0, cumsum(g * y, op.axis, back) / factors, 0))};
-    }
-    case ReduceKind::max:
-    case ReduceKind::min:
-    case ReduceKind::argmax:
-    case ReduceKind::argmin:
-    case ReduceKind::mean:
-    case ReduceKind::m2:
-      break;
-  }
-  return {{}};
+  if (op.kind == ReduceKind::sum) return {cumsum(g, op.axis, back)};
+  if (op.kind != ReduceKind::prod) return {{}};  // positions have no gradient
+  // A factor's slope is the sum over the products it is in, each divided by it; the first zero's is that of the
+  // products without it, and those of factors behind it are 0.
+  const Tensor zero = x == 0;
+  const Tensor zeros = cumsum(cast(zero, Dtype::i32), op.axis, {.reverse = op.reverse});
+  const Tensor first = logical_and(zero, zeros == 1), factors = where(zeros == 0, x, 1);
+  const Tensor others = cumprod(where(first, 1, x), op.axis, forward);
+  return {
+      where(first, cumsum(g * others, op.axis, back), where(zeros == 0, cumsum(g * y, op.axis, back) / factors, 0))};
 }
 
 }  // namespace nixie
