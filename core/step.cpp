@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ostream>
+#include <ranges>
 #include <thread>
 #include <unordered_map>
 
@@ -26,8 +27,7 @@ namespace nixie {
 const Tensor& Inputs::operator[](const std::string& name) const {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
-  std::string names;
-  for (const auto& [known, value] : values_) names += (names.empty() ? "" : ", ") + known;
+  const std::string names = fmt::format("{}", fmt::join(std::views::keys(values_), ", "));
   fail(Fault::usage, "the step has no input \"", name, "\", ", names.empty() ? "nor any other" : "only: " + names);
 }
 
@@ -174,12 +174,12 @@ struct Step::Traced {
   };
   std::vector<std::string> output_names;
   Graph graph;
-  std::vector<Leaf> leaves;
-  std::vector<std::shared_ptr<VariableState>> set, set_unread;  ///< those never read come after the outputs
+  std::vector<Leaf> leaves = {};
+  std::vector<std::shared_ptr<VariableState>> set = {}, set_unread = {};  ///< those never read come after the outputs
   Results results;
-  std::map<std::string, std::shared_ptr<Storage>> staging;  ///< inputs that came from the host
-  Plan plan;
-  std::unique_ptr<Executable> executable;  ///< null until the step is compiled
+  std::map<std::string, std::shared_ptr<Storage>> staging = {};  ///< inputs that came from the host
+  Plan plan = {};
+  std::unique_ptr<Executable> executable = {};  ///< null until the step is compiled
 };
 
 // The thread that uses a Step.
@@ -239,15 +239,8 @@ Step::Traced& Step::traced(const std::vector<Given>& inputs) {
   }
   graph.sets = trace.sets();
   graph = prepare(graph, precision_);
-  auto made = std::make_unique<Traced>(Traced{.output_names = std::move(names),
-                                              .graph = graph,
-                                              .leaves = {},
-                                              .set = {},
-                                              .set_unread = {},
-                                              .results = Results(graph.outputs),
-                                              .staging = {},
-                                              .plan = {},
-                                              .executable = {}});
+  auto made = std::make_unique<Traced>(
+      Traced{.output_names = std::move(names), .graph = graph, .results = Results(graph.outputs)});
   return *kept_.add(std::move(key), std::move(made));
 }
 

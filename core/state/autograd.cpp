@@ -21,7 +21,7 @@ std::vector<Tensor> between(const Tensor& loss, const std::vector<Tensor>& wrt) 
   std::vector<Tensor> order = topological({.outputs = {loss}});
   std::erase_if(order, [&](const Tensor& x) {
     const auto depends = [&](const Tensor& input) { return reaches.count(input.id()) != 0; };
-    if (!depends(x) && std::none_of(x.inputs().begin(), x.inputs().end(), depends)) return true;
+    if (!depends(x) && std::ranges::none_of(x.inputs(), depends)) return true;
     reaches.insert(x.id());
     return false;
   });
@@ -38,9 +38,7 @@ Gradients rule(const Tensor& y, const Tensor& g) {
                                 shares.size(), " Gradients, expected ", x.size(), ", one for each input");
                           return shares;
                         },
-                        [](const Constant&) { return Gradients{}; },
-                        [](const Input&) { return Gradients{}; },
-                        [](const Coordinate&) { return Gradients{}; },
+                        []<OneOf<Constant, Input, Coordinate> T>(const T&) { return Gradients{}; },
                         [](const Random&) { return Gradients{{}}; },
                         [&](const auto& op) { return gradient(op, g, y, x); },
                     },
@@ -90,8 +88,7 @@ std::vector<Tensor> values_read(const Tensor& loss, const std::vector<Variable>&
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (in_loss.count(result[i].id())) continue;
     const std::vector<Tensor> former = variables[i].former_values();
-    const auto read =
-        std::find_if(former.begin(), former.end(), [&](const Tensor& value) { return in_loss.count(value.id()) != 0; });
+    const auto read = std::ranges::find_if(former, [&](const Tensor& value) { return in_loss.count(value.id()) != 0; });
     if (read != former.end()) result[i] = *read;
   }
   return result;

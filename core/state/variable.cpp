@@ -118,9 +118,7 @@ Variable::Variable(const std::string& name, const Array& value, bool trainable)
                                                            .shape = value.shape(),
                                                            .dtype = value.dtype(),
                                                            .trainable = trainable,
-                                                           .init = {},
-                                                           .storage = Storage::for_variable(value.clone(), name),
-                                                           .leaf = {}})) {}
+                                                           .storage = Storage::for_variable(value.clone(), name)})) {}
 
 Variable::Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {
   check(state_ != nullptr, "a Variable is made of no state");
@@ -173,8 +171,7 @@ struct Parameters::Collection {
 };
 
 std::string name_fault(const std::string& name) {
-  const bool is_printable =
-      std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+  const bool is_printable = std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
   if (name.empty() || name.size() > kMostInName || !is_printable)
     return fmt::format("expected printable ASCII without / or spaces, at most {} characters", kMostInName);
   return name.find_first_not_of('.') == std::string::npos ? "expected more than dots" : "";
@@ -192,13 +189,10 @@ Variable Parameters::add(const std::string& name, const Shape& shape, Init init,
   check(collection_->by_name.emplace(full, collection_->variables.size()).second, "parameter name ", full,
         " is taken; give one of the two layers another .name");
   const std::uint64_t stream = random_stream(collection_->seed, full + "/init");
-  auto state = std::make_shared<VariableState>();
-  state->name = full;
-  state->shape = shape;
-  state->dtype = dtype;
-  state->trainable = trainable;
-  state->init = [=] { return init.make(shape, stream).to(dtype); };
-  return collection_->variables.emplace_back(std::move(state));
+  return collection_->variables.emplace_back(std::make_shared<VariableState>(
+      VariableState{.name = full, .shape = shape, .dtype = dtype, .trainable = trainable, .init = [=] {
+                      return init.make(shape, stream).to(dtype);
+                    }}));
 }
 
 Variable Parameters::make(const std::string& name, const Shape& shape, Init init, Dtype dtype) const {
