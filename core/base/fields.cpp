@@ -79,7 +79,7 @@ void check_value(const char* key, const std::vector<double>& values, const Range
 }
 void check_value(const char* key, const std::string& word, const Range& range) {
   const std::vector<std::string> words = words_of(range);
-  if (!words.empty() && std::find(words.begin(), words.end(), word) == words.end())
+  if (!words.empty() && std::ranges::find(words, word) == words.end())
     fail(Fault::usage, key, " is ", word, ", expected ", fmt::format("{}", fmt::join(words, " or ")));
 }
 

@@ -84,7 +84,7 @@ std::string escaped(std::string_view text) {
 
 // Bash's $'' is the only quoting that gives one line and the same bytes.
 std::string shell_word(std::string_view text) {
-  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
   if (one_line(text) != text) return escaped(text);
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);

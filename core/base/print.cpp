@@ -7,6 +7,8 @@
 #include <functional>
 #include <ostream>
 
+#include "nixie/core/base/integer_math.h"
+
 namespace nixie {
 namespace {
 
@@ -59,7 +61,7 @@ template <class T>
 Digits digits_of(T value, bool scientific) {
   const auto format = scientific ? std::chars_format::scientific : std::chars_format::fixed;
   Digits digits = split(shortest(value, format));
-  if (digits.fraction.size() > static_cast<std::size_t>(kPrecision)) {
+  if (digits.fraction.size() > at(kPrecision)) {
     digits = split(text_of(static_cast<double>(static_cast<FloatOf<T>>(value)), format, kPrecision));
     digits.fraction.erase(digits.fraction.find_last_not_of('0') + 1);
   }
@@ -163,21 +165,19 @@ class Printer {
   }
 
   std::string text(int axis = 0, std::int64_t offset = 0) const {
-    const auto part = [&](std::int64_t i) {
-      return i < 0 ? "..." : text(axis + 1, offset + i * strides_[static_cast<std::size_t>(axis)]);
-    };
-    if (axis == shape_.rank()) return format_(values_[static_cast<std::size_t>(offset)]);
-    const std::string indent(static_cast<std::size_t>(axis) + 1, ' ');
+    const auto part = [&](std::int64_t i) { return i < 0 ? "..." : text(axis + 1, offset + i * strides_[at(axis)]); };
+    if (axis == shape_.rank()) return format_(values_[at(offset)]);
+    const std::string indent(at(axis) + 1, ' ');
     std::string out, line = indent;
     for (std::int64_t i : shown_positions(shape_[axis], summary_)) {
       if (axis + 1 < shape_.rank()) {
-        if (!out.empty()) out += std::string(static_cast<std::size_t>(shape_.rank() - axis - 1), '\n');
+        if (!out.empty()) out += std::string(at(shape_.rank() - axis - 1), '\n');
         out += indent + part(i);
         continue;
       }
       const std::string word = part(i);
       if (line.size() > indent.size()) {
-        if (line.size() + 1 + word.size() > kLineWidth - static_cast<std::size_t>(shape_.rank())) {
+        if (line.size() + 1 + word.size() > kLineWidth - at(shape_.rank())) {
           out += line + "\n";
           line = indent;
         } else {
@@ -192,9 +192,9 @@ class Printer {
 
  private:
   void collect(int axis, std::int64_t offset, std::vector<T>& shown) const {
-    if (axis == shape_.rank()) return shown.push_back(values_[static_cast<std::size_t>(offset)]);
+    if (axis == shape_.rank()) return shown.push_back(values_[at(offset)]);
     for (std::int64_t i : shown_positions(shape_[axis], summary_))
-      if (i >= 0) collect(axis + 1, offset + i * strides_[static_cast<std::size_t>(axis)], shown);
+      if (i >= 0) collect(axis + 1, offset + i * strides_[at(axis)], shown);
   }
 
   const std::vector<T>& values_;

@@ -39,15 +39,14 @@ int Shape::normal_axis(int axis) const {
 Axes Shape::normal_axes(const Axes& axes) const {
   Axes normal;
   for (int axis : axes) normal.push_back(normal_axis(axis));
-  std::sort(normal.begin(), normal.end());
-  check(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), "an axis is named twice for shape ",
-        to_string(*this));
+  std::ranges::sort(normal);
+  check(std::ranges::adjacent_find(normal) == normal.end(), "an axis is named twice for shape ", to_string(*this));
   return normal;
 }
 
 Shape Shape::with(int axis, std::int64_t size) const {
   std::vector<std::int64_t> sizes = sizes_;
-  sizes[static_cast<std::size_t>(normal_axis(axis))] = size;
+  sizes[at(normal_axis(axis))] = size;
   return Shape(std::move(sizes));
 }
 
@@ -55,8 +54,8 @@ Strides Shape::row_major() const {
   Strides strides(sizes_.size());
   std::int64_t stride = 1;
   for (int axis = rank() - 1; axis >= 0; --axis) {
-    strides[static_cast<std::size_t>(axis)] = stride;
-    stride *= sizes_[static_cast<std::size_t>(axis)];
+    strides[at(axis)] = stride;
+    stride *= sizes_[at(axis)];
   }
   return strides;
 }
@@ -76,17 +75,17 @@ std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join
 
 Shape broadcast(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(rank));
+  std::vector<std::int64_t> sizes(at(rank));
   for (int i = 1; i <= rank; ++i) {
     const std::int64_t x = i <= a.rank() ? a[-i] : 1, y = i <= b.rank() ? b[-i] : 1;
     check(x == y || x == 1 || y == 1, "shapes ", to_string(a), " and ", to_string(b), " do not broadcast together");
-    sizes[static_cast<std::size_t>(rank - i)] = x == 1 ? y : x;
+    sizes[at(rank - i)] = x == 1 ? y : x;
   }
   return Shape(std::move(sizes));
 }
 
 Axes all_axes(const Shape& shape) {
-  std::vector<int> axes(static_cast<std::size_t>(shape.rank()));
+  std::vector<int> axes(at(shape.rank()));
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }

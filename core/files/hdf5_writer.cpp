@@ -93,7 +93,7 @@ void Writer::dataset(const std::string& path, Id type, const std::vector<std::in
       H5Sclose);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);
-  const bool has_chunks = !sizes.empty() && std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
+  const bool has_chunks = !sizes.empty() && std::ranges::find(sizes, 0) == sizes.end();
   if (has_chunks) {
     const std::vector<hsize_t> chunk = chunk_of(sizes, static_cast<std::int64_t>(H5Tget_size(type)));
     H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "nixie/core/base/integer_math.h"
+
 namespace nixie {
 namespace {
 
@@ -11,19 +13,17 @@ class FormulaPrinter {
  public:
   explicit FormulaPrinter(const Stage& stage) : body_(stage.body), uses_(stage.body.size()) {
     for (const Instruction& instruction : body_)
-      for (int i = 0; i < arity(instruction.primitive); ++i) ++uses_[static_cast<std::size_t>(instruction.args[i])];
-    for (const Store& store : stage.stores) ++uses_[static_cast<std::size_t>(store.value)];
-    for (const Reduction& reduction : stage.reductions) ++uses_[static_cast<std::size_t>(reduction.value)];
-    for (const Carry& carry : stage.carries) ++uses_[static_cast<std::size_t>(carry.value)];
+      for (int i = 0; i < arity(instruction.primitive); ++i) ++uses_[at(instruction.args[i])];
+    for (const Store& store : stage.stores) ++uses_[at(store.value)];
+    for (const Reduction& reduction : stage.reductions) ++uses_[at(reduction.value)];
+    for (const Carry& carry : stage.carries) ++uses_[at(carry.value)];
   }
 
-  bool is_named(int reg) const {
-    return uses_[static_cast<std::size_t>(reg)] > 1 && arity(body_[static_cast<std::size_t>(reg)].primitive) > 0;
-  }
+  bool is_named(int reg) const { return uses_[at(reg)] > 1 && arity(body_[at(reg)].primitive) > 0; }
   std::string use(int reg) const { return is_named(reg) ? fmt::format("r{}", reg) : formula(reg); }
 
   std::string formula(int reg) const {
-    const Instruction& in = body_[static_cast<std::size_t>(reg)];
+    const Instruction& in = body_[at(reg)];
     switch (in.primitive) {
       case Primitive::constant:
         return fmt::format("{}", in.value);
@@ -43,7 +43,7 @@ class FormulaPrinter {
         break;
     }
     std::string args;
-    for (int i = 0; i < arity(in.primitive); ++i) args += (i ? ", " : "") + use(in.args[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < arity(in.primitive); ++i) args += (i ? ", " : "") + use(in.args[at(i)]);
     return arity(in.primitive) == 0 ? std::string(to_string(in.primitive))
                                     : fmt::format("{}({})", to_string(in.primitive), args);
   }

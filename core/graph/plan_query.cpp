@@ -105,8 +105,7 @@ void complete_groups(Plan& plan) {
     for (int k : group.members) grouped[at(k)] = true;
   for (int k = 0; k < std::ssize(plan.kernels); ++k)
     if (!grouped[at(k)]) plan.groups.push_back({.members = {k}});
-  std::stable_sort(plan.groups.begin(), plan.groups.end(),
-                   [](const Group& a, const Group& b) { return a.members.front() < b.members.front(); });
+  std::ranges::stable_sort(plan.groups, {}, [](const Group& group) { return group.members.front(); });
   for (Group& group : plan.groups) {
     if (group.implementation) continue;
     group.reads.clear(), group.writes.clear();

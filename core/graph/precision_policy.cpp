@@ -21,7 +21,7 @@ std::string_view to_string(PrecisionPolicy precision) { return kNames[static_cas
 std::vector<std::string> precision_names() { return {kNames.begin(), kNames.end()}; }
 
 PrecisionPolicy precision_named(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  const auto found = std::ranges::find(kNames, name);
   check(found != kNames.end(), "precision is \"", name, "\", expected one of ",
         fmt::format("{}", fmt::join(kNames, ", ")));
   return static_cast<PrecisionPolicy>(found - kNames.begin());

@@ -26,7 +26,7 @@ DisjointStores::Store DisjointStores::steps_of(const Slot& slot, const Shape& do
   std::vector<int> axes;
   for (int axis = 0; axis < slot.shape.rank(); ++axis)
     if (slot.shape[axis] > 1) axes.push_back(axis);
-  std::sort(axes.begin(), axes.end(), [&](int a, int b) { return slot.strides[at(a)] > slot.strides[at(b)]; });
+  std::ranges::sort(axes, std::greater(), [&](int axis) { return slot.strides[at(axis)]; });
   const auto stride_of = [&](std::size_t i) { return slot.strides[at(axes[i])]; };
   std::int64_t start = access.offset;
   for (int axis = 0; axis < domain.rank(); ++axis)
@@ -80,10 +80,10 @@ bool DisjointStores::operator()(int slot, std::size_t a, std::size_t b) {
   };
   std::map<std::vector<std::int64_t>, std::vector<const Store*>> alike;
   for (const Store& store : of_a) alike[remainders(store)].push_back(&store);
-  return std::all_of(of_b.begin(), of_b.end(), [&](const Store& y) {
+  return std::ranges::all_of(of_b, [&](const Store& y) {
     const auto found = alike.find(remainders(y));
-    return found == alike.end() || std::all_of(found->second.begin(), found->second.end(),
-                                               [&](const Store* x) { return ++compared_, disjoint(*x, y); });
+    return found == alike.end() ||
+           std::ranges::all_of(found->second, [&](const Store* x) { return ++compared_, disjoint(*x, y); });
   });
 }
 

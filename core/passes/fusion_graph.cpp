@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/state/graph_walk.h"
 
 namespace nixie {
@@ -67,7 +68,7 @@ bool FusionGraph::can_be_read_at(const View& view, const Tensor& x) const {
   const auto piece = static_cast<std::int64_t>(16 / size_of(x.dtype()));
   bool is_aligned = view.shape == x.shape() && view.offset % piece == 0;
   for (int axis = 0; axis < x.rank(); ++axis) {
-    const std::int64_t stride = view.strides[static_cast<std::size_t>(axis)];
+    const std::int64_t stride = view.strides[at(axis)];
     is_aligned &= x.shape()[axis] == 1 || stride == 1 || stride % piece == 0;
   }
   return is_aligned && !read_by_heads_.count(x.id());
@@ -110,7 +111,7 @@ void FusionGraph::add_parts(const Tensor& concat) {
         View part = view;
         part.shape = input->shape();
         end -= input->shape()[inner->axis];
-        part.offset += end * view.strides[static_cast<std::size_t>(inner->axis)];
+        part.offset += end * view.strides[at(inner->axis)];
         left.push_back({*input, std::move(part), readers_.at(input->id()) > 1, order});
       }
       continue;
@@ -123,13 +124,13 @@ void FusionGraph::add_parts(const Tensor& concat) {
 
 // Gives parts that are taken from memory the shape of one that is computed, so that they may share its kernel.
 void FusionGraph::shape_alike(const std::vector<int>& parts) {
-  const auto value_of = [&](int unit) -> const Tensor& { return units_[static_cast<std::size_t>(unit)].value; };
+  const auto value_of = [&](int unit) -> const Tensor& { return units_[at(unit)].value; };
   const auto is_computed = [&](int unit) { return is_computation(value_of(unit)); };
-  const auto model = std::find_if(parts.begin(), parts.end(), is_computed);
+  const auto model = std::ranges::find_if(parts, is_computed);
   if (model == parts.end()) return;
   const Shape shape = value_of(*model).shape();
   for (int unit : parts) {
-    FusionNode& part = units_[static_cast<std::size_t>(unit)];
+    FusionNode& part = units_[at(unit)];
     if (is_computed(unit) || part.domain == shape || part.domain.size() != shape.size()) continue;
     const std::optional<View> view = compose(part_.at(unit).view, Reshape{}, shape);
     if (!view || !compose(source(part.value).view, Reshape{}, shape)) continue;
@@ -155,17 +156,17 @@ std::optional<FusionGraph::Part> FusionGraph::part(int unit) const {
 
 View FusionGraph::stored(int unit) const {
   if (const auto found = part_.find(unit); found != part_.end()) return found->second.view;
-  const Tensor& value = units_[static_cast<std::size_t>(unit)].value;
+  const Tensor& value = units_[at(unit)].value;
   return whole(value.shape(), layout_.strides(value));
 }
 
 bool FusionGraph::store_in_concat(int part) {
-  const Tensor& value = units_[static_cast<std::size_t>(part)].value;
+  const Tensor& value = units_[at(part)].value;
   const Part& place = part_.at(part);
   if (!can_be_read_at(place.view, value)) return false;
   const std::vector<int>& parts = parts_of_.at(place.whole.id());
-  const auto at = static_cast<std::size_t>(std::ranges::find(parts, part) - parts.begin());
-  return home_.emplace(value.id(), Home{place, at, at + 1}).second;
+  const auto index = at(std::ranges::find(parts, part) - parts.begin());
+  return home_.emplace(value.id(), Home{place, index, index + 1}).second;
 }
 
 std::vector<int> FusionGraph::writers(const Source& source) const {
@@ -190,10 +191,8 @@ bool FusionGraph::suits(const View& view, const Tensor& x, Reading reading) cons
   if (reading == Reading::any) return true;
   if (reading == Reading::unbounded) return view.inside.empty();
   const Strides dense = layout_.strides(x);
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    if (x.shape()[axis] != 1 && view.strides[at] != dense[at]) return false;
-  }
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (x.shape()[axis] != 1 && view.strides[at(axis)] != dense[at(axis)]) return false;
   return view.inside.empty();
 }
 
@@ -254,7 +253,7 @@ void FusionGraph::connect() {
     if (const auto* op = std::get_if<Collective>(&node->op)) collectives.emplace(op->number, unit);
   int before = -1;
   for (const auto& [number, unit] : collectives) {
-    check(before < 0 || all()[static_cast<std::size_t>(before)].order < all()[static_cast<std::size_t>(unit)].order,
+    check(before < 0 || all()[at(before)].order < all()[at(unit)].order,
           "fuse: the graph's collectives are not in order; call order_collectives first");
     if (before >= 0) edges_.push_back({before, unit, EdgeKind::load});
     before = unit;

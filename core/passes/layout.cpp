@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nixie/core/base/integer_math.h"
 #include "nixie/core/graph/storage.h"
 #include "nixie/core/state/graph_walk.h"
 
@@ -11,7 +12,7 @@ namespace nixie {
 
 namespace {
 
-bool is_among(const Axes& axes, int axis) { return std::count(axes.begin(), axes.end(), axis) > 0; }
+bool is_among(const Axes& axes, int axis) { return std::ranges::count(axes, axis) > 0; }
 
 // The axes of a reshape that hold the channels of what it reshapes; none where they meet other axes.
 Axes reshaped_channels(const Shape& from, const Axes& channels, const Shape& to) {
@@ -36,7 +37,7 @@ Axes reshaped_channels(const Shape& from, const Axes& channels, const Shape& to)
 Axes permuted_channels(const Permute& permute, const Axes& channels) {
   Axes result;
   for (int axis = 0; axis < static_cast<int>(permute.order.size()); ++axis)
-    if (is_among(channels, permute.order[static_cast<std::size_t>(axis)])) result.push_back(axis);
+    if (is_among(channels, permute.order[at(axis)])) result.push_back(axis);
   return result;
 }
 
@@ -44,8 +45,7 @@ Axes permuted_channels(const Permute& permute, const Axes& channels) {
 bool brings_channels_forward(const Permute& permute) {
   const int rank = static_cast<int>(permute.order.size());
   for (int axis = 0; axis < rank; ++axis)
-    if (permute.order[static_cast<std::size_t>(axis)] != (axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1))
-      return false;
+    if (permute.order[at(axis)] != (axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1)) return false;
   return rank >= 4;
 }
 
@@ -113,7 +113,7 @@ void lay_out_read_concat(Layout& layout, Tensor x) {
     if (is_a<Reshape>(x)) {
       channels = reshaped_channels(x.shape(), channels, from);
     } else if (const auto* permute = op_as<Permute>(x)) {
-      for (int& axis : channels) axis = permute->order[static_cast<std::size_t>(axis)];
+      for (int& axis : channels) axis = permute->order[at(axis)];
     } else {
       return;
     }
@@ -131,12 +131,12 @@ Axes Layout::channel_axes(const Tensor& x) const {
 Strides Layout::strides(const Tensor& x) const {
   const Axes channels = channel_axes(x);
   const Shape& shape = x.shape();
-  Strides strides(static_cast<std::size_t>(shape.rank()), 1);
+  Strides strides(at(shape.rank()), 1);
   std::int64_t step = 1;
   for (const bool of_channels : {true, false})
     for (int axis = shape.rank() - 1; axis >= 0; --axis)
       if (is_among(channels, axis) == of_channels) {
-        strides[static_cast<std::size_t>(axis)] = step;
+        strides[at(axis)] = step;
         step *= shape[axis];
       }
   return strides;

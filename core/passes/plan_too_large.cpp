@@ -41,8 +41,7 @@ PlanTooLarge PlanTooLarge::report(const std::string& backend, const Plan& plan, 
   std::vector<const Slot*> largest;
   for (int slot : touched)
     if (!plan.slots[at(slot)].external) largest.push_back(&plan.slots[at(slot)]);
-  std::sort(largest.begin(), largest.end(),
-            [](const Slot* a, const Slot* b) { return a->size_bytes() > b->size_bytes(); });
+  std::ranges::sort(largest, std::greater(), &Slot::size_bytes);
   const std::int64_t beside = scratch(plan.batch);
   std::string text = fmt::format("{}: out of memory: the step needs {} MiB, {} MiB are free; largest:", backend,
                                  (plan.arena_bytes + beside) >> 20, free_bytes >> 20);

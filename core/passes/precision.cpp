@@ -37,9 +37,7 @@ class StaysFloat {
   bool operator()(const Tensor& x) const { return kept_.count(x.id()) != 0; }
 
  private:
-  static bool sums_samples(const Reduce& reduce) {
-    return std::find(reduce.axes.begin(), reduce.axes.end(), 0) != reduce.axes.end();
-  }
+  static bool sums_samples(const Reduce& reduce) { return std::ranges::find(reduce.axes, 0) != reduce.axes.end(); }
 
   // An exchange is no product: its values stay f32 as well, so that sums do not depend on where they are cut.
   static bool is_product(const Tensor& x) { return is_head(x) && !is_a<Collective>(x); }
@@ -211,7 +209,7 @@ Graph rebuilt(const Graph& graph, const WriteNode& make) {
 // The same graph, whose own halves stay halves but for summed squares, which become f32.
 Graph with_wide_squares(const Graph& graph) {
   const std::vector<Tensor> order = topological(graph);
-  if (std::none_of(order.begin(), order.end(), [](const Tensor& x) { return is_half(x.dtype()); })) return graph;
+  if (std::ranges::none_of(order, [](const Tensor& x) { return is_half(x.dtype()); })) return graph;
   const std::unordered_set<const Node*> wide = wide_squares(graph);
   if (wide.empty()) return graph;
   return rebuilt(graph, [&](const Tensor& x, std::vector<Tensor> inputs) {

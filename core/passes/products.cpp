@@ -55,8 +55,7 @@ Tensor expanded(const Conv& conv, const Tensor& x) {
   const bool is_output = conv.role == ConvRole::output;
   const auto is = [](int number) { return [number](std::int64_t each) { return each == number; }; };
   if (!std::all_of(filters.shape().begin() + 2, filters.shape().end(), is(1)) ||
-      !std::all_of(conv.pad.begin(), conv.pad.end(), is(0)) ||
-      (!is_output && !std::all_of(conv.stride.begin(), conv.stride.end(), is(1))))
+      !std::ranges::all_of(conv.pad, is(0)) || (!is_output && !std::ranges::all_of(conv.stride, is(1))))
     return {};
   const std::int64_t terms = images.shape()[1];
   if (terms < 1 || terms > kMostTerms) return {};
@@ -75,7 +74,7 @@ Tensor expanded(const Conv& conv, const Tensor& x) {
 Graph expand_short_products(const Graph& graph) {
   const std::vector<Tensor> order = topological(graph);
   const auto is_product = [](const Tensor& x) { return is_a<Matmul, Conv>(x); };
-  if (std::none_of(order.begin(), order.end(), is_product)) return graph;
+  if (std::ranges::none_of(order, is_product)) return graph;
   bool any = false;
   const auto by = [&](const Tensor& x, std::vector<Tensor> inputs) {
     const Tensor same = with_inputs(x, std::move(inputs));

@@ -80,7 +80,7 @@ void Reachability::insert(std::vector<int> moved, int previous, int next) {
     if (b >= 0) node(b).previous = a;
     if (a < 0) first_ = b;
   };
-  std::sort(moved.begin(), moved.end(), [&](int a, int b) { return node(a).place < node(b).place; });
+  std::ranges::sort(moved, {}, [&](int n) { return node(n).place; });
   for (int n : moved) link(node(n).previous, node(n).next);
   const std::int64_t parts = std::ssize(moved) + 1;
   if (previous >= 0 && next >= 0) make_room(previous, parts);

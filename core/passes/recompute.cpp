@@ -163,8 +163,8 @@ class Recomputer {
   // Whether a reader of x reads another value, or what is made of that.
   bool is_read_with(const Tensor& x, const Tensor& other) const {
     const auto& readers = readers_.at(x.id());
-    return std::any_of(readers.begin(), readers.end(), [&](const Tensor& reader) {
-      return std::any_of(reader.inputs().begin(), reader.inputs().end(), [&](const Tensor& input) {
+    return std::ranges::any_of(readers, [&](const Tensor& reader) {
+      return std::ranges::any_of(reader.inputs(), [&](const Tensor& input) {
         const auto source = sources_.find(input.id());
         return input.id() == other.id() ||
                (!stored_.count(input.id()) && source != sources_.end() && source->second.of.id() == other.id());

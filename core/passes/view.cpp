@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
+#include "nixie/core/base/integer_math.h"
+
 namespace nixie {
 namespace {
 
 using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); }
 
 Bounds bounds_of(const View& view) {
   if (!view.inside.empty()) return view.inside;
@@ -51,8 +51,8 @@ std::optional<View> expanded(const View& view, const Shape& shape) {
 std::optional<View> permuted(const View& view, const Permute& op, const Shape& shape) {
   View result{.shape = shape, .offset = view.offset, .fill = view.fill};
   for (int axis : op.order) {
-    result.strides.push_back(view.strides[static_cast<std::size_t>(axis)]);
-    if (!view.inside.empty()) result.inside.push_back(view.inside[static_cast<std::size_t>(axis)]);
+    result.strides.push_back(view.strides[at(axis)]);
+    if (!view.inside.empty()) result.inside.push_back(view.inside[at(axis)]);
   }
   return result;
 }
@@ -67,9 +67,9 @@ std::optional<View> sliced(const View& view, const Slice& op, const Shape& shape
     // The positions p for which start + p * step is inside.
     const auto [low, high] = bounds[i];
     if (step > 0)
-      result.inside.emplace_back(floor_div(low - start - 1, step) + 1, floor_div(high - start - 1, step) + 1);
+      result.inside.emplace_back(ceil_div(low - start, step), ceil_div(high - start, step));
     else
-      result.inside.emplace_back(floor_div(start - high, -step) + 1, floor_div(start - low, -step) + 1);
+      result.inside.emplace_back(ceil_div(start - high + 1, -step), ceil_div(start - low + 1, -step));
   }
   return tidy(std::move(result));
 }
@@ -97,20 +97,20 @@ std::optional<View> reshaped(const View& view, const Shape& shape) {
   auto i = static_cast<std::int64_t>(from.size()) - 1, j = static_cast<std::int64_t>(to.size()) - 1;
   auto bounded = [&](std::int64_t axis) {
     if (view.inside.empty()) return false;
-    const auto& [low, high] = view.inside[static_cast<std::size_t>(axis)];
-    return low > 0 || high < from[static_cast<std::size_t>(axis)];
+    const auto& [low, high] = view.inside[at(axis)];
+    return low > 0 || high < from[at(axis)];
   };
   while (i >= 0 || j >= 0) {
-    if (i >= 0 && from[static_cast<std::size_t>(i)] == 1 && !bounded(i)) {
+    if (i >= 0 && from[at(i)] == 1 && !bounded(i)) {
       --i;
       continue;
     }
-    if (j >= 0 && to[static_cast<std::size_t>(j)] == 1) {
+    if (j >= 0 && to[at(j)] == 1) {
       --j;
       continue;
     }
     if (i < 0 || j < 0) return {};
-    const auto at_i = static_cast<std::size_t>(i), at_j = static_cast<std::size_t>(j);
+    const auto at_i = at(i), at_j = at(j);
     if (from[at_i] == to[at_j]) {
       result.strides[at_j] = view.strides[at_i];
       if (!view.inside.empty()) result.inside[at_j] = view.inside[at_i];
@@ -122,20 +122,20 @@ std::optional<View> reshaped(const View& view, const Shape& shape) {
     while (left != right) {
       if (left < right) {
         if (--first_i < 0) return {};
-        const auto at = static_cast<std::size_t>(first_i);
-        if (from[at] != 1 && view.strides[at] != left * view.strides[at_i]) return {};
-        left *= from[at];
+        const std::int64_t size = from[at(first_i)];
+        if (size != 1 && view.strides[at(first_i)] != left * view.strides[at_i]) return {};
+        left *= size;
       } else {
         if (--first_j < 0) return {};
-        right *= to[static_cast<std::size_t>(first_j)];
+        right *= to[at(first_j)];
       }
     }
     for (std::int64_t axis = first_i; axis <= i; ++axis)
       if (bounded(axis)) return {};
     std::int64_t stride = view.strides[at_i];
     for (std::int64_t axis = j; axis >= first_j; --axis) {
-      result.strides[static_cast<std::size_t>(axis)] = stride;
-      stride *= to[static_cast<std::size_t>(axis)];
+      result.strides[at(axis)] = stride;
+      stride *= to[at(axis)];
     }
     i = first_i - 1, j = first_j - 1;
   }
@@ -147,7 +147,7 @@ std::optional<View> reshaped(const View& view, const Shape& shape) {
 View whole(const Shape& shape, const Strides& strides) { return {.shape = shape, .strides = strides}; }
 
 bool reads_nothing(const View& view) {
-  return std::any_of(view.inside.begin(), view.inside.end(), [](const auto& of) { return of.first >= of.second; });
+  return std::ranges::any_of(view.inside, [](const auto& of) { return of.first >= of.second; });
 }
 
 std::optional<View> compose(const View& view, const Op& op, const Shape& shape) {

@@ -66,9 +66,8 @@ std::vector<Tensor> values_of(const Tensor& x) {
 bool is_made_of(const Tensor& x, const Nodes& of) {
   const std::vector<Tensor> values = values_of(x);
   const auto is_one = [&](const Tensor& value) { return of.count(value.id()) != 0; };
-  if (std::none_of(values.begin(), values.end(), is_one)) return false;
-  return is_a<Concat>(x) ||
-         std::all_of(values.begin(), values.end(), [&](const Tensor& y) { return is_one(y) || is_number(y); });
+  if (std::ranges::none_of(values, is_one)) return false;
+  return is_a<Concat>(x) || std::ranges::all_of(values, [&](const Tensor& y) { return is_one(y) || is_number(y); });
 }
 
 bool is_sum(const Tensor& x, const Nodes& terms) {
@@ -76,7 +75,7 @@ bool is_sum(const Tensor& x, const Nodes& terms) {
   if (is_a<Pool>(x)) return terms.count(x.id()) != 0;
   const auto* map = op_as<Map>(x);
   return map && terms.count(x.id()) != 0 && last_of(*map) == Primitive::add &&
-         std::none_of(x.inputs().begin(), x.inputs().end(), is_number);
+         std::ranges::none_of(x.inputs(), is_number);
 }
 
 }  // namespace

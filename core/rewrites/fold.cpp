@@ -20,7 +20,7 @@ int rank_of(const Fold& fold) { return static_cast<int>(order_of(fold).size()); 
 
 // Whether all axes that become one have a property, or none of them; axes of size 1 have it or not.
 bool together(const Fold& fold, const Shape& shape, const std::function<bool(int)>& has) {
-  return std::all_of(fold.axes.begin(), fold.axes.end(), [&](const Axes& axes) {
+  return std::ranges::all_of(fold.axes, [&](const Axes& axes) {
     bool all = true, any = false;
     for (int axis : axes)
       if (shape[axis] != 1) all &= has(axis), any |= has(axis);
@@ -30,9 +30,8 @@ bool together(const Fold& fold, const Shape& shape, const std::function<bool(int
 
 // Whether axes that become one are left alone.
 bool alone(const Fold& fold, const std::function<bool(int)>& is_changed) {
-  return std::none_of(fold.axes.begin(), fold.axes.end(), [&](const Axes& axes) {
-    return axes.size() > 1 && std::any_of(axes.begin(), axes.end(), is_changed);
-  });
+  return std::ranges::none_of(
+      fold.axes, [&](const Axes& axes) { return axes.size() > 1 && std::ranges::any_of(axes, is_changed); });
 }
 
 // A number for each axis of an image; `of_unit` for one that is no axis of the array, or several.
@@ -45,11 +44,11 @@ std::vector<Number> per_axis(const Fold& fold, const std::vector<Number>& values
 }
 
 std::optional<Op> folded_op(const Fold& fold, const Reduce& reduce, const Shape& from) {
-  const auto reduces = [&](int axis) { return std::count(reduce.axes.begin(), reduce.axes.end(), axis) > 0; };
+  const auto reduces = [&](int axis) { return std::ranges::count(reduce.axes, axis) > 0; };
   if (!together(fold, from, reduces) || (gives_position(reduce.kind) && !fold.keeps_order())) return {};
   Reduce result{.kind = reduce.kind};
   for (int axis = 0; axis < 4; ++axis)
-    if (std::any_of(fold.axes[at(axis)].begin(), fold.axes[at(axis)].end(), reduces)) result.axes.push_back(axis);
+    if (std::ranges::any_of(fold.axes[at(axis)], reduces)) result.axes.push_back(axis);
   return result;
 }
 
@@ -81,7 +80,7 @@ std::optional<Op> folded_op(const Fold& fold, const Pool& pool) {
 
 bool Fold::keeps_order() const {
   const Axes order = order_of(*this);
-  return std::is_sorted(order.begin(), order.end());
+  return std::ranges::is_sorted(order);
 }
 
 Shape folded(const Fold& fold, const Shape& shape) {
