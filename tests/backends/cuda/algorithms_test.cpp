@@ -60,7 +60,7 @@ TEST(CudaPrices, OfPortableProductsAreTheirEstimates) {
   }
 }
 
-// Of what `benchmark sweep --list apps/benchmark/nets.layers --precision fp16` measured on an H200.
+// `benchmark sweep --list apps/benchmark/nets.layers --precision fp16` measured these times on an H200.
 TEST(CudaPrices, OfLayersAreAboutWhatTheyTake) {
   struct Row {
     Shape x, filters;
