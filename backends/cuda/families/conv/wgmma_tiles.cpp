@@ -55,7 +55,7 @@ std::int64_t stage_clocks(const Tile& tile, std::int64_t lines, int terms, int p
                                 planes_of(products) * lines * 128 / chip.l2_bytes_per_clock);
 }
 
-// What windows of one pixel take, in clocks, fitted to 6,700 times of 290 layers in fp16 in all roles on an H200: the
+// What windows of one pixel take, in clocks, fitted to 6,700 times of 219 layers in fp16 in all roles on an H200: the
 // choice costs 2 % of the best tile's time forward, 0.9 % in filter gradients. Only tiles are chosen by it: forms,
 // which have windows of any size, are compared by the clocks that were fitted to all windows (Tile::price).
 struct Points {
