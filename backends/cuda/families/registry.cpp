@@ -49,9 +49,10 @@ Shape read_part(const Kernel& kernel, std::size_t operand) {
   const bool forward = conv->role == ConvRole::output;
   const Shape &results = forward ? kernel.domain : operands[0].shape,
               &filters = forward ? operands[1].shape : kernel.domain;
-  std::vector<std::int64_t> sizes = operands[operand].shape.sizes();
-  for (const int axis : {2, 3}) sizes[at(axis)] = std::min(sizes[at(axis)], results[axis] * filters[axis]);
-  return Shape(sizes);
+  Shape part = operands[operand].shape;
+  for (int axis = 2; axis < part.rank(); ++axis)
+    part = part.with(axis, std::min(part[axis], results[axis] * filters[axis]));
+  return part;
 }
 
 double bytes_touched(const Plan& plan, const Group& group) {

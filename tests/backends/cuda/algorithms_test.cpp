@@ -60,6 +60,19 @@ TEST(CudaPrices, OfPortableProductsAreTheirEstimates) {
   }
 }
 
+TEST(CudaPrices, OfSignalsImagesAndVolumesCountWhatIsRead) {
+  for (const char* name : {"sm_80", "H200"})
+    for (const Dtype dtype : {Dtype::f32, Dtype::f16})
+      for (cuda_plans::Draft& draft : cuda_plans::all_convolutions(dtype)) {
+        const Chip chip = chip_named(name);
+        lower(draft.plan, chip);
+        for (const Group& group : draft.plan.groups) {
+          const double seconds = price_of(draft.plan, group, chip).seconds;
+          EXPECT_TRUE(seconds >= Chip::kLaunch && seconds < 1e-3) << label_of(draft.plan, group) << ": " << seconds;
+        }
+      }
+}
+
 // `benchmark sweep --list apps/benchmark/nets.layers --precision fp16` measured these times on an H200.
 TEST(CudaPrices, OfLayersAreAboutWhatTheyTake) {
   struct Row {
