@@ -46,6 +46,32 @@ TEST(CudaForwardLayer, StagesHoldFewZeros) {
   }
 }
 
+// Tiles of layers whose filters do not fill those of 64 and 128 columns equally.
+TEST(CudaForwardLayer, FiltersFillTiles) {
+  struct Row {
+    int images, channels, size, filters;
+    ConvRole role;
+    std::string fastest;
+  };
+  for (const Row& row : {Row{64, 2048, 7, 512, ConvRole::output, "128x104"},  // 125 tiles for 132 SMs
+                         Row{64, 784, 14, 784, ConvRole::output, "128x200"},  // 4 columns, not 3 and a quarter
+                         Row{64, 2048, 7, 512, ConvRole::input_grad, "64x256 in turn"},  // turned: boxes of 64
+                         Row{64, 144, 56, 24, ConvRole::output, "128x24 in turn"}}) {
+    ConvProblem conv;
+    conv.role = row.role;
+    conv.images = row.images, conv.channels = row.channels, conv.filters = row.filters;
+    conv.height = conv.width = conv.p = conv.q = row.size;
+    conv.r = conv.s = 1;
+    const std::vector<Tile> tiles = forward_tiles(conv, chip_named("H200"));
+    EXPECT_EQ(tiles.front().name(), row.fastest) << row.channels;
+    std::set<std::string> names;
+    for (const Tile& tile : tiles) {
+      EXPECT_TRUE(names.insert(tile.name()).second) << tile.name();
+      EXPECT_TRUE(tile.n % 8 == 0 && tile.n <= 256 && (!tile.paired || tile.n % 16 == 0)) << tile.name();
+    }
+  }
+}
+
 // Tiles by multiply-adds have no estimate of their own, but a product has one.
 TEST(CudaPrices, OfPortableProductsAreTheirEstimates) {
   cuda_plans::Draft draft = cuda_plans::convolutions(Dtype::f32, {16, 8, 28, 28}, {8, 8, 3, 3},

@@ -276,8 +276,8 @@ NIXIE_DEVICE void pin(TensorSum (&d)[kCount]) {
 // d[64 x N] (+)= a[64 x 16] * b[16 x N], fp32 sums over 16-bit operands; N is twice the length of d. kTransA / kTransB:
 // the operand is stored with its M / N axis contiguous. add = false overwrites d. With NIXIE_BYTES_A and NIXIE_BYTES_B,
 // the types of 8-bit operands ("e4m3", "u8"), a is 64 x 32, b 32 x N: as many bytes, whose 32 terms are contiguous.
-// Sums of integers are i32. NIXIE_PRODUCTS has a NIXIE_WGMMA for
-// each N of a program: generate/program.h.
+// Sums of integers are i32. NIXIE_PRODUCTS, which programs define (products_of_columns in generate/program.h), has a
+// NIXIE_WGMMA for each of their N.
 #ifndef NIXIE_BYTES_A
 #define NIXIE_TERMS "k16.f32." NIXIE_HALF "." NIXIE_HALF
 #define NIXIE_ORDERS(TA, TB) ", 1, 1, " TA ", " TB

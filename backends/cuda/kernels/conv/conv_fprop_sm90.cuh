@@ -14,9 +14,8 @@
 //          column and loads them once. Otherwise every tile loads them again, and if they are small all blocks read the
 //          same few lines of L2: 24 filters of 144 channels took three times as long as the images.
 // Pairs    with CONV_PAIRS = 1 two blocks of a cluster take two neighbouring tiles of a column at a time. Each loads
-// half of
-//          their filters, for both: an SM gets so many lines from L2 in a clock, and images whose pixels do not begin
-//          at lines take two for each row.
+//          half of their filters, for both: an SM gets so many lines from L2 in a clock, and images whose pixels do
+//          not begin at lines take two for each row.
 // Epilogue the generated Body, 8 neighbouring channels of a pixel at a time: loads and stores of 16 bytes. If results
 //          are not aligned to 16 bytes (odd numbers of filters), one at a time: a warp stores 32 neighbouring channels.
 // Gradient the input gradient is the same sum over dy with the filter flipped and w read transposed in place
@@ -53,8 +52,7 @@
 //   CONV_STRIDE_H/_W CONV_PAD_H/_W CONV_DILATION_H/_W
 //   CONV_SLICE                      channels of one box: 64, or 32 or 16 if C is not a multiple of 64
 //   CONV_CONSUMERS CONV_MMA_M       tile rows = 64 * CONSUMERS * MMA_M, in turn 64 * MMA_M; sums per thread = MMA_M *
-//   TILE_N / 2, at most
-//                                   128 with one or two consumers, 64 with three
+//                                   TILE_N / 2, at most 128 with one or two consumers, 64 with three
 //   CONV_TILE_N                     a multiple of 8 up to 256; in pairs, and of integers, of 16
 //   CONV_IN_TURN                    0 or 1; 1: two consumers, PRODUCTS and SPLITS are 1
 //   CONV_STAGES                     ring depth
@@ -75,13 +73,15 @@
 //   CONV_PART                       stages of a part, or 0: there is one
 //   CONV_PRODUCTS                   1 or 3; 3: a third as many sums per thread
 //   PARTS PARTS_COLUMNS PARTS_OF_CHANNELS   as in parts.cuh; of channels: the workers are a multiple of the tiles
-//   across K CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
+//                                   across K
+//   CONV_AHEAD                      with PARTS_OF_CHANNELS: rows of a lane whose loads are in flight, 1 to 4
+//   NIXIE_PRODUCTS                  as in ptx.cuh, of TILE_N columns
 // Kernel conv_fprop(x_map, w_map, [x_low_map, w_low_map,] body):
 //   x_map     im2col, 16-bit {C, W, H, N}, corners {-pad, pad - (S-1) dilation}, box {SLICE, tile rows}, element
 //             strides {1, stride, stride, 1}, swizzle of SLICE * 2 bytes; transposed: tiled {pixels, C}, box {64, 64}
 //   w_map     tiled {C, R*S, K}, box {SLICE, 1, TILE_N}, in pairs of half as many rows, the same swizzle; transposed:
-//   tiled over the layer's own w,
-//             which is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle 128 bytes, SLICE = 64
+//             tiled over the layer's own w, which is {K, R*S, C} in this kernel's letters, box {64, 1, 64}, swizzle
+//             128 bytes, SLICE = 64
 //   grid      at most one block per SM; block (CONSUMERS + 1) * 128; dynamic shared memory 1024 + STAGES * planes *
 //             (tile rows + TILE_N, rounded up to 64 if transposed) * bytes per row + CONSUMERS * 16384; resident
 //             filters are outside the ring and take their share of a stage's bytes for each stage of a tile

@@ -35,6 +35,7 @@
 //   CONV_PATCHES CONV_STAGES         depth of a ring of patches, and of a ring of filters
 //   CONV_RESIDENT                    0 or 1; 1: STAGES = slabs x taps, K at most 64, or 128 if SHARED
 //   CONV_TRANSPOSED_W NIXIE_BF16     0 or 1
+//   NIXIE_PRODUCTS                   as in ptx.cuh, of 8 * HIGH columns
 //   CONV_POOL CONV_BIAS CONV_RELU    0 or 1; 1: instead of Body a Memory; y [N][P/2][Q/2][K], index a byte each
 //   PARTS... CONV_AHEAD              as in conv_fprop_sm90.cuh, not with POOL; AHEAD counts pixels two rows apart
 // Kernel conv_halo(x_map, w_map, body):

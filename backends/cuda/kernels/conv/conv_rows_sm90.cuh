@@ -28,6 +28,7 @@
 //   CONV_GROUP                      channels of a tile: 64 or 32; S * GROUP is 160 or 192
 //   CONV_CONSUMERS CONV_MMA_M       positions of a warpgroup = 64 * MMA_M
 //   CONV_STAGES NIXIE_BF16          ring depth; 0 or 1
+//   NIXIE_PRODUCTS                  as in ptx.cuh, of S * GROUP columns
 // Kernel conv_rows(dy_map, w_map, body):
 //   dy_map  im2col, 16-bit {K, Q, P, N}, corners {0, PAD_H - (R - 1)} to {0, -PAD_H}, box {64, 64 * MMA_M}, swizzle 128
 //   w_map   tiled {C, R*S, K}, box {GROUP, 1, 64}, swizzle of GROUP * 2 bytes

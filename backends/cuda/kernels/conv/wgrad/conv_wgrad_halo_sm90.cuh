@@ -25,7 +25,8 @@
 //   CONV_RUN CONV_LINES            taps of a run, RUN * SLICE = TILE_N; runs of a tile, a divisor of CONSUMERS
 //   CONV_CONSUMERS CONV_MMA_M      tile rows (filters) = 64 * CONSUMERS / LINES * MMA_M
 //   CONV_TILE_N                    32, 64, 96, 128, 160, 192, 224 or 256
-//   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_WAYS CONV_BIAS_GRAD CONV_PREFETCH NIXIE_BF16    as in conv_wgrad
+//   CONV_STAGES CONV_ITEMS CONV_SPLITS CONV_WAYS CONV_BIAS_GRAD CONV_PREFETCH NIXIE_BF16 NIXIE_PRODUCTS
+//                                  as in conv_wgrad
 //   CONV_CLUSTER                   1
 // Body as for conv_wgrad, but an item's column counts slabs of SLICE channels, then tiles of taps; parts is
 //   float[slots][tile rows * LINES * TILE_N], bias_parts float[items][LINES][tile rows].

@@ -45,6 +45,7 @@
 //   CONV_ITEMS CONV_SPLITS         number of items and of splits in the schedule
 //   CONV_WAYS                      groups of threads that share the parts of a tile in conv_wgrad_reduce
 //   CONV_BIAS_GRAD NIXIE_BF16      0 or 1
+//   NIXIE_PRODUCTS                 as in ptx.cuh, of TILE_N columns and of 8
 //   CONV_PREFETCH                  0 or 1; 1: Body has void prefetch(int position, int channel, int count) const
 //   CONV_PRODUCTS                  1 or 3; 3: at most 64 sums per thread
 //   CONV_ROW_CHANNELS CONV_ROW_S   if rows are packed: channels of the layer and the width of its window; else 0
