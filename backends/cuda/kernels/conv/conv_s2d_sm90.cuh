@@ -27,7 +27,8 @@
 // us forward; from halves 73.
 //
 // Compile-time, all required: CONV_IMAGES CONV_H CONV_W CONV_PAD_H CONV_PAD_W CONV_K CONV_R CONV_S CONV_P CONV_Q
-//   CONV_BAND (output rows of a band) CONV_BUFFERS CONV_AT_ONCE (images that a thread packs) NIXIE_BF16 NIXIE_PRODUCTS (ptx.cuh)
+//   CONV_BAND (output rows of a band) CONV_BUFFERS CONV_AT_ONCE (images that a thread packs) NIXIE_BF16
+//   NIXIE_PRODUCTS                         as in ptx.cuh, of K columns; gradient: of 48 and 8
 //   CONV_X_N CONV_X_C CONV_X_H CONV_X_W    strides of x, in elements
 //   CONV_POOL CONV_BIAS CONV_RELU          forward: 1: 2x2 max pooling fused, BAND a multiple of 8
 //   CONV_GRAD CONV_BLOCKS CONV_OUT_FLOAT   1: the filter gradient; its blocks; its type: float or 16-bit
